@@ -86,12 +86,20 @@ export function createApp(dependencies: AppDependencies): Application {
   const sendReply = createReplySender()
   const overloadPauseMs = Math.min(maxEventLoopDelayMs, MAX_PAUSE_MS)
   const handleError = createErrorHandler({ log, sendReply, overloadPauseMs })
-  const open = createRouteParts({ sendReply, bodyLimitBytes })
+  const open = createRouteParts({ sendReply, handleError, bodyLimitBytes })
+  /** Hands errors straight to the error handler: passing all layers on the way, a refusal would cost a fifth more. */
+  const refuseAtOnce =
+    (guard: RequestHandler): RequestHandler =>
+    (request, response, next) =>
+      guard(request, response, error =>
+        error === undefined ? next() : handleError(error, request, response, next),
+      )
   const parts: RouteParts = {
     ...open,
     scope: action => (keys === undefined ? [] : [requireScope(action)]),
-    limit: action => (limiter === undefined ? [] : [limiter.limit(action)]),
-    limitByBody: action => (limiter === undefined ? [] : [limiter.limitByBody(action)]),
+    limit: action => (limiter === undefined ? [] : [refuseAtOnce(limiter.limit(action))]),
+    limitByBody: action =>
+      limiter === undefined ? [] : [refuseAtOnce(limiter.limitByBody(action))],
   }
   const health = createHealthRouter({ checks }, open)
   const described = { ...describeUserOperations(rules), ...pageOperations, ...healthOperations }
@@ -110,7 +118,7 @@ export function createApp(dependencies: AppDependencies): Application {
   if (corsOrigins !== undefined) app.use(allowOrigins(corsOrigins))
   app.use(denyLateAndShed(stopping.isTooLate))
   if (keys !== undefined) app.use(recogniseKeys(keys))
-  if (limiter !== undefined) app.use(limiter.filter)
+  if (limiter !== undefined) app.use(refuseAtOnce(limiter.filter))
   app.use(keys === undefined ? requireDecodablePath : markMalformedPath)
   // What needs no key stands before the check of keys.
   if (keys !== undefined) app.use(pages, requireKey)

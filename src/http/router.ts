@@ -1,4 +1,9 @@
-import express, { type Request, type RequestHandler, type Router } from 'express'
+import express, {
+  type ErrorRequestHandler,
+  type Request,
+  type RequestHandler,
+  type Router,
+} from 'express'
 import { ServiceError } from '../errors.ts'
 import type { Action } from './actions.ts'
 import { ACCEPT_PATCH, readJsonBody } from './body.ts'
@@ -28,19 +33,29 @@ export function createRouter(): Router {
   return express.Router({ caseSensitive: true, strict: true })
 }
 
-/** The parts that need neither keys nor limits. */
+/**
+ * The parts that need neither keys nor limits. What an answer throws goes straight to the error handler: on its way there,
+ * an error would pass each further route, which takes a tenth of the CPU of a refusal.
+ */
 export function createRouteParts({
   sendReply,
+  handleError,
   bodyLimitBytes,
 }: {
   readonly sendReply: SendReply
+  readonly handleError: ErrorRequestHandler
   readonly bodyLimitBytes: number
 }): RouteParts {
   const answer: RouteParts['answer'] = handle => async (request, response, next) => {
-    if (request.isPathMalformed) throw new ServiceError('path_malformed')
-    const reply = await handle(request)
-    if ('write' in reply) await sendStream(request, response, reply)
-    else sendReply(request, response, reply, next)
+    const fail = (error: unknown) => handleError(error, request, response, next)
+    try {
+      if (request.isPathMalformed) throw new ServiceError('path_malformed')
+      const reply = await handle(request)
+      if ('write' in reply) await sendStream(request, response, reply)
+      else sendReply(request, response, reply, fail)
+    } catch (error) {
+      fail(error)
+    }
   }
   return {
     scope: () => [],

@@ -44,7 +44,8 @@ export function createManagementApp(options: ManagementAppOptions): Application 
   const { operations, log, isOnLoopback, onHostRefused, settings } = options
   const { allowedHosts, trustProxy, managementToken: token } = settings
   const sendReply = createReplySender()
-  const parts = createRouteParts({ sendReply, ...settings })
+  const handleError = createErrorHandler({ log, sendReply })
+  const parts = createRouteParts({ sendReply, handleError, ...settings })
   const { checks } = operations
   const health = createHealthRouter(
     { checks, canBeVerbose: true, guards: [requireOwnOrigin] },
@@ -70,7 +71,7 @@ export function createManagementApp(options: ManagementAppOptions): Application 
   app.use(requireToken(token, isOnLoopback))
   app.use(denyLateAndShed(() => false))
   app.use(router)
-  app.use(answerNotFound, createErrorHandler({ log, sendReply }))
+  app.use(answerNotFound, handleError)
   return app
 }
 
