@@ -16,8 +16,7 @@ import {
 } from './http/gate.ts'
 import { createPages, pageOperations } from './http/pages/pages.ts'
 import { createReplySender } from './http/reply.ts'
-import { requestLog } from './http/request-log.ts'
-import type { RequestMetrics } from './http/request-metrics.ts'
+import { type RequestMetrics, requestLog } from './http/request-log.ts'
 import {
   answerNotFound,
   answerServerOptions,

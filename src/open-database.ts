@@ -8,7 +8,7 @@ import { blaming } from './storage/unusable-database.ts'
 /** Opens the database for a service, and creates it if it is missing. Throws `UnusableDatabase`. */
 export function openStorage(
   { database, maxWaitingWrites }: Config,
-  options: Pick<OpenStorageOptions, 'now' | 'steadyNow' | 'onWarning' | 'onIndexing'>,
+  options: Pick<OpenStorageOptions, 'now' | 'steadyNow' | 'onWarning' | 'onCommit' | 'onIndexing'>,
 ): Promise<Storage> {
   return engineOf(database).open({ maxWaitingWrites, ifMissing: 'create', ...options })
 }

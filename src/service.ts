@@ -5,7 +5,6 @@ import { type AppDependencies, createApp } from './app.ts'
 import { type Clocks, createClocks } from './clocks.ts'
 import { type Config, describeProblem } from './config/settings.ts'
 import { ServiceError } from './errors.ts'
-import { createRequestMetrics } from './http/request-metrics.ts'
 import { createControlWithoutRules } from './limits/ban-control.ts'
 import { createHostLog, createRuleLines } from './limits/rule-lines.ts'
 import type { CheckedLimits } from './limits/rules/rules-schema.ts'
@@ -54,9 +53,12 @@ export async function openApp(options: AppOptions) {
   }
 
   async function open() {
+    const metrics =
+      config.managementPort === undefined ? undefined : (await importMetrics()).createMetrics()
     const storage = await openStorage(config, {
       ...clocks,
       onWarning: (message, err) => log.warn({ err }, message),
+      onCommit: metrics?.recordCommit,
       onIndexing: progress => logIndexing(log, progress),
     })
     opened.push(storage)
@@ -99,8 +101,6 @@ export async function openApp(options: AppOptions) {
       isAllowed: request => ring === undefined || isKeyValid(ring, request),
     })
 
-    const metrics = createRequestMetrics()
-    const counting = config.managementPort === undefined ? undefined : metrics
     const checks = createReadinessCheck({
       ping: storage.users.ping,
       isStopping: stopping.hasBegun,
@@ -108,7 +108,7 @@ export async function openApp(options: AppOptions) {
     })
     const app = createApp({
       ...{ users, changes, rules, checks, stopping, log, isOnLoopback },
-      metrics: counting,
+      metrics: metrics?.requests,
       limiter: limits?.limiter,
       keys: ring,
       onHostRefused: createHostLog(lines),
@@ -121,18 +121,20 @@ export async function openApp(options: AppOptions) {
       close,
       /** What the limits have done since the start; `undefined` without limits. */
       limitsReport,
-      /** Counts the requests; `undefined` without a management port. */
-      metrics: counting,
+      /** Of the service; `undefined` without a management port. */
+      metrics,
       /** Makes reads that begin after this call see everything that was committed before it. */
       readAnew: storage.readAnew,
       /** For operators. */
       bans: limits?.bans ?? createControlWithoutRules(storage.bans),
-      /** What this process has counted, and how it is now. Requests are counted with a management port only. */
-      report: createReporter({
-        ...{ checks, metrics, storage, passwords, limits: limitsReport },
-        wholeLists: users.whole,
-        feed: () => ({ ...changes.report(), deletions: forgetting.kept() }),
-      }),
+      /** What this process has counted, and how it is now; `undefined` without a management port. */
+      report:
+        metrics &&
+        createReporter({
+          ...{ checks, metrics, storage, passwords, limits: limitsReport },
+          wholeLists: users.whole,
+          feed: () => ({ ...changes.report(), deletions: forgetting.kept() }),
+        }),
       /** As `Operations` says. */
       reloadLimits: async () => {
         try {
@@ -170,11 +172,16 @@ export async function openService(options: ServiceOptions) {
   const opened = await openApp({ ...options, stopping, isOnLoopback })
   const { app, readAnew, metrics, report, ...others } = opened
   const server = createHttpServer({
-    ...{ ...options, app, metrics, stopping },
+    ...{ ...options, app, metrics: metrics?.requests, stopping },
     capacity: options.config,
     onLateRequest: readAnew,
   })
-  return { ...others, server, report: () => report(server) }
+  return {
+    ...others,
+    server,
+    /** For the management port; `undefined` without one. */
+    operations: metrics && report && { ...others, metrics, report: () => report(server) },
+  }
 }
 
 async function readOwnLimits({ limitsFile, cacheStore }: Config) {
@@ -185,6 +192,9 @@ async function readOwnLimits({ limitsFile, cacheStore }: Config) {
 
 // Only where there are rules: the list of public suffixes takes 5 MB and 50 ms of a start.
 const importLimits = () => import('./open-limits.ts')
+
+// Only with a management port: prom-client takes 3 MB.
+const importMetrics = () => import('./ops/metrics/create-metrics.ts')
 
 /** The API keys of a service that requires them. Rejects when they cannot be read. */
 async function openKeys(

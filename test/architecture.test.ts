@@ -14,7 +14,7 @@ const ALLOWED = tableOf(`
   records: config errors limits/rules open-database service
   cli/serve: config errors limits/rules management open-limits ops ops/management server service version
   cli/limits: access cli/terminal clocks config errors limits limits/rules open-database open-limits server service
-  service: access app clocks config errors http limits limits/rules open-database open-limits ops ops/metrics server
+  service: access app clocks config errors limits limits/rules open-database open-limits ops ops/metrics server
       storage users users/passwords
   cli/transfer: cli/terminal config errors files open-database open-transfer users/transfer
   open-transfer: clocks config open-database storage/sqlite users/passwords users/transfer
@@ -26,13 +26,13 @@ const ALLOWED = tableOf(`
   storage/sqlite/copy: storage storage/copy storage/sqlite
   storage/postgres/maintenance: config storage storage/postgres
   storage/postgres/copy: config storage storage/copy storage/postgres
-  ops/management: clocks config errors http http/pages limits limits/rules metrics ops ops/metrics version
+  ops/management: clocks config errors http http/pages limits limits/rules ops ops/metrics version
   open-database: clocks config storage storage/postgres storage/sqlite
   storage/sqlite: errors files limits native-package storage users users/transfer
   storage/postgres: config errors limits storage users users/transfer waiting
   storage/copy: storage
-  ops/metrics: http limits metrics ops server storage version
-  storage: access errors limits metrics users users/transfer
+  ops/metrics: http limits ops server storage version
+  storage: access errors limits users users/transfer
   users/transfer: errors http users users/passwords
   storage/redis: config limits limits/rules waiting
   app: access config http http/pages limits ops server users version
@@ -47,7 +47,7 @@ const ALLOWED = tableOf(`
   cli/terminal: config errors
   access: errors http
   native-package: errors
-  http: errors metrics
+  http: errors
   config: errors`)
 
 /** Files that may know a room which the rest of theirs may not. */

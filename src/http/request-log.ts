@@ -2,7 +2,24 @@ import { randomUUID } from 'node:crypto'
 import type { Request, RequestHandler } from 'express'
 import type { Logger } from 'pino'
 import { traceIdOf } from './headers.ts'
-import type { RequestMetrics } from './request-metrics.ts'
+
+/** Counts requests. */
+export interface RequestMetrics {
+  begin(): void
+  /** Call once for each `begin`, with what the log line says. `status` is 0 if the client left before the response. */
+  end(request: {
+    /** As it was sent. */
+    readonly method: string
+    /** The template of a route, such as `/users/{id}`; empty for paths without a route. */
+    readonly route: string
+    readonly status: number
+    readonly seconds: number
+    /** The name of its API key. */
+    readonly key: string | undefined
+  }): void
+  /** Counts a request that Node's parser refused. */
+  addMalformed(status: number): void
+}
 
 export interface RequestLogOptions {
   readonly log: Logger
@@ -43,7 +60,6 @@ export function requestLog({
         status: isAborted ? 0 : response.statusCode,
         seconds: ms / 1000,
         key: request.apiKey?.name,
-        traceId,
       })
       const line = {
         requestId: request.id,

@@ -6,7 +6,7 @@ import type { Logger } from 'pino'
 import { type ErrorCode, ServiceError } from '../errors.ts'
 import { errorReply } from '../http/error-handler.ts'
 import { writeReply } from '../http/reply.ts'
-import type { RequestMetrics } from '../http/request-metrics.ts'
+import type { RequestMetrics } from '../http/request-log.ts'
 import { type Connections, newestResponse } from './connections.ts'
 
 export interface ClientErrorOptions {

@@ -3,7 +3,7 @@ import type { BanStore } from '../limits/ban-store.ts'
 import type { UserImportStore } from '../users/transfer/user-import-store.ts'
 import type { UserChanges } from '../users/user-changes.ts'
 import type { UserRepository } from '../users/user-repository.ts'
-import type { StorageReport } from './storage-report.ts'
+import type { Commit, StorageReport } from './storage-report.ts'
 
 /**
  * An open database of any engine. Each call that returns a promise may cost a round trip and ends within seconds. It throws
@@ -65,6 +65,8 @@ export interface OpenStorageOptions {
   readonly isBulk?: boolean
   /** Called with what an operator should know although the storage works: a fixed sentence for the log, and its cause. */
   readonly onWarning?: (message: string, cause?: unknown) => void
+  /** Called for each transaction that has been committed, before its writes are answered. */
+  readonly onCommit?: ((commit: Commit) => void) | undefined
   /**
    * If given, an index that lacks users, as after an upgrade, is built while the storage is open. Called with the progress
    * from time to time, and at the end.

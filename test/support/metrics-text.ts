@@ -3,13 +3,6 @@ export interface Sample {
   readonly name: string
   readonly labels: Readonly<Record<string, string>>
   readonly value: number
-  /** In OpenMetrics. */
-  readonly exemplar?: {
-    readonly labels: Readonly<Record<string, string>>
-    readonly value: number
-    /** Seconds since the epoch. */
-    readonly timestamp: number
-  }
 }
 
 export interface Metrics {
@@ -56,19 +49,9 @@ export function parseMetrics(body: string): Metrics {
 function parseSample(line: string): Sample {
   const name = /^[a-zA-Z_:][\w:]*/.exec(line)?.[0] ?? ''
   const [labels, rest] = readLabels(line.slice(name.length))
-  const [, value, exemplar] = /^ (\S+)(?: # (.*))?$/.exec(rest) ?? []
+  const value = /^ (\S+)$/.exec(rest)?.[1]
   if (name === '' || value === undefined) throw new Error(`no sample: ${line}`)
-  if (exemplar === undefined) return { name, labels, value: parseNumber(value) }
-  const [exemplarLabels, end] = readLabels(exemplar)
-  const [, exemplarValue, timestamp] = /^ (\S+) (\S+)$/.exec(end) ?? []
-  return {
-    ...{ name, labels, value: parseNumber(value) },
-    exemplar: {
-      labels: exemplarLabels,
-      value: parseNumber(exemplarValue),
-      timestamp: parseNumber(timestamp),
-    },
-  }
+  return { name, labels, value: parseNumber(value) }
 }
 
 /** The labels at the beginning of a text, if there are any, and what comes after them. */

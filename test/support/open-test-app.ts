@@ -100,7 +100,7 @@ export async function openTestApp(
     clocks: createClocks({ ...(now && { now }), ...(monotonicNow && { monotonicNow }) }),
     ...(timeouts && { timeouts }),
   })
-  const management = await openManagementPort({ config, log, operations: service })
+  const management = await openManagementPort({ config, log, operations: service.operations })
   const { port } = await service.server.listen({ host: '127.0.0.1', port: 0 })
   management?.logAddress()
   const url = `http://127.0.0.1:${port}`

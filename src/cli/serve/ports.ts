@@ -33,7 +33,8 @@ export type ManagementPort = NonNullable<Awaited<ReturnType<typeof openManagemen
 export interface ManagementPortOptions {
   readonly config: Config
   readonly log: Logger
-  readonly operations: Operations
+  /** `undefined` without a management port. */
+  readonly operations: Operations | undefined
 }
 
 /** The most connections of operators and monitoring. Files are reserved for them. */
@@ -46,11 +47,14 @@ const CLOSE_TIMEOUT_MS = 1000
  * listened on, and for one beyond loopback without a token.
  */
 export async function openManagementPort(options: ManagementPortOptions) {
-  const { config, log } = options
+  const { config, log, operations } = options
   const { managementHost: host, managementPort: port, managementToken: token } = config
-  if (port === undefined) return undefined
+  if (port === undefined || operations === undefined) return undefined
   const { createManagementServer } = await import('../../management.ts')
-  const server = createManagementServer({ ...options, maxConnections: MANAGEMENT_CONNECTIONS })
+  const server = createManagementServer({
+    ...{ config, log, operations },
+    maxConnections: MANAGEMENT_CONNECTIONS,
+  })
   const address = await listen(server, { host, port, prefix: 'MANAGEMENT_' })
   if (token === undefined && !isLoopback(address.address)) {
     await server.stop(0)

@@ -120,7 +120,10 @@ async function listenOrClose(
 ): Promise<ManagementPort | undefined> {
   let management: ManagementPort | undefined
   try {
-    const operations = { ...service, reloadLimits: reloads.request }
+    const operations = service.operations && {
+      ...service.operations,
+      reloadLimits: reloads.request,
+    }
     management = await openManagementPort({ config, log, operations })
     await openPublicPort(service.server, { config, log })
     management?.logAddress()

@@ -14,11 +14,7 @@ import type { BanControl } from '../../limits/ban-control.ts'
 import { jsonOf } from '../../limits/ban-store.ts'
 import type { RuleChanges } from '../../limits/limiter.ts'
 import type { CheckReadiness } from '../health.ts'
-import {
-  createMetricsRenderer,
-  OPEN_METRICS_TYPE,
-  PROMETHEUS_TYPE,
-} from '../metrics/render-metrics.ts'
+import { type Metrics, OPEN_METRICS_TYPE, PROMETHEUS_TYPE } from '../metrics/create-metrics.ts'
 import type { ServiceReport } from '../metrics/service-report.ts'
 import { encodeBanCursor, parseBanLift, parseBanList, parseBanOrder } from './ban-requests.ts'
 import { ruleStatusOf, statusOf } from './service-status.ts'
@@ -27,6 +23,7 @@ import type { StatusHistory } from './status-history.ts'
 /** What the management port asks of the service. */
 export interface Operations {
   report(): Promise<ServiceReport>
+  readonly metrics: Pick<Metrics, 'render'>
   readonly checks: CheckReadiness
   readonly bans: BanControl
   /**
@@ -48,8 +45,7 @@ export function createOperationsRouter(
   { operations, history, now }: OperationsRouterOptions,
   { answer, readBody, otherMethods }: RouteParts,
 ): Router {
-  const { bans } = operations
-  const renderMetrics = createMetricsRenderer()
+  const { bans, metrics } = operations
 
   async function showStatus({ url }: Request): Promise<Reply> {
     const since = parseSince(url)
@@ -58,7 +54,7 @@ export function createOperationsRouter(
   }
 
   async function showMetrics({ headers }: Request): Promise<Reply> {
-    const rendered = await renderMetrics(await operations.report(), headers.accept)
+    const rendered = await metrics.render(await operations.report(), headers.accept)
     return { status: 200, headers: { 'Cache-Control': 'no-store' }, ...rendered }
   }
 

@@ -1,8 +1,11 @@
-import type { RequestSeries } from '../../http/request-metrics.ts'
 import type { RuleReport } from '../../limits/tallies.ts'
-import { totalOf } from '../../metrics/histogram.ts'
 import { readVersion } from '../../version.ts'
-import { queuesOf, type ServiceReport } from '../metrics/service-report.ts'
+import {
+  queuesOf,
+  type RequestLabels,
+  type Series,
+  type ServiceReport,
+} from '../metrics/service-report.ts'
 import {
   countByClass,
   durationsOf,
@@ -74,8 +77,8 @@ export function ruleStatusOf({ isDryRun, wouldRefuse, ...report }: RuleReport) {
   return { type, rule, dryRun: isDryRun, counted, passed, refused, would_refuse: wouldRefuse }
 }
 
-function routesOf(series: readonly RequestSeries[]): readonly RouteStatus[] {
-  const byRoute = new Map<string, RequestSeries[]>()
+function routesOf(series: readonly Series<RequestLabels>[]): readonly RouteStatus[] {
+  const byRoute = new Map<string, Series<RequestLabels>[]>()
   for (const one of series) {
     const name = `${one.labels.method} ${one.labels.route}`
     const group = byRoute.get(name)
@@ -85,15 +88,14 @@ function routesOf(series: readonly RequestSeries[]): readonly RouteStatus[] {
   return Array.from(byRoute.values(), routeOf).sort((one, other) => other.count - one.count)
 }
 
-function routeOf(series: readonly RequestSeries[]) {
-  const { method, route } = (series[0] as RequestSeries).labels
+function routeOf(series: readonly Series<RequestLabels>[]) {
+  const { method, route } = (series[0] as Series<RequestLabels>).labels
   const durations = durationsOf(series)
-  const count = totalOf({ counts: durations })
+  const count = sumOf(durations)
   const byStatus = series.map(
-    ({ labels: { status }, seconds }) =>
-      [status === 0 ? 'aborted' : status, totalOf(seconds)] as const,
+    ({ labels: { status }, count }) => [status === 0 ? 'aborted' : status, count] as const,
   )
-  const seconds = series.reduce((sum, { seconds }) => sum + seconds.sum, 0)
+  const seconds = sumOf(series.map(({ sum }) => sum))
   return {
     method,
     /** The template of a route; empty for paths without a route. */
@@ -111,9 +113,9 @@ function meanMs(seconds: number, count: number): number | null {
   return count === 0 ? null : rounded((seconds / count) * 1000)
 }
 
-function storageOf({ storage, readiness }: ServiceReport) {
-  const { engine, fileBytes, connections, commits } = storage
-  const count = totalOf(commits.seconds)
+function storageOf({ storage, commits: { seconds, writes }, readiness }: ServiceReport) {
+  const { engine, fileBytes, connections } = storage
+  const { count, sum } = seconds
   return {
     engine,
     up: readiness.checks.storage.status === 'ok',
@@ -121,6 +123,6 @@ function storageOf({ storage, readiness }: ServiceReport) {
       files: { database_bytes: fileBytes.database, wal_bytes: fileBytes.wal },
     }),
     ...(connections && { connections }),
-    commits: { count, writes: commits.writes.sum, mean_ms: meanMs(commits.seconds.sum, count) },
+    commits: { count, writes: writes.sum, mean_ms: meanMs(sum, count) },
   }
 }

@@ -1,7 +1,11 @@
 import type { Clocks } from '../../clocks.ts'
-import { DURATION_BOUNDS, type RequestSeries } from '../../http/request-metrics.ts'
-import { totalOf } from '../../metrics/histogram.ts'
-import { queuesOf, type ServiceReport } from '../metrics/service-report.ts'
+import { DURATION_BOUNDS } from '../metrics/create-metrics.ts'
+import {
+  queuesOf,
+  type RequestLabels,
+  type Series,
+  type ServiceReport,
+} from '../metrics/service-report.ts'
 
 const SAMPLE_MS = 2000
 const KEPT_MS = 15 * 60_000
@@ -119,24 +123,24 @@ function growthOf(before: Counts, after: Counts): Counts {
 }
 
 /** The sum of all counts. */
-export function sumOf(counts: Counts): number {
+export function sumOf(counts: Counts | readonly number[]): number {
   return Object.values(counts).reduce((sum, count) => sum + count, 0)
 }
 
 /** Requests by class of status; every class is present. */
-export function countByClass(series: readonly RequestSeries[]): Counts {
+export function countByClass(series: readonly Series<RequestLabels>[]): Counts {
   const counts: Record<string, number> = { '2xx': 0, '3xx': 0, '4xx': 0, '5xx': 0, aborted: 0 }
-  for (const { labels, seconds } of series) {
+  for (const { labels, count } of series) {
     const name = labels.status === 0 ? 'aborted' : `${Math.floor(labels.status / 100)}xx`
-    counts[name] = (counts[name] ?? 0) + totalOf(seconds)
+    counts[name] = (counts[name] ?? 0) + count
   }
   return counts
 }
 
 /** How many of all these requests fell into each range of durations. */
-export function durationsOf(series: readonly RequestSeries[]): readonly number[] {
+export function durationsOf(series: readonly Series<RequestLabels>[]): readonly number[] {
   return Array.from({ length: DURATION_BOUNDS.length + 1 }, (_, range) =>
-    series.reduce((sum, { seconds }) => sum + (seconds.counts[range] ?? 0), 0),
+    sumOf(series.map(({ counts }) => counts[range] ?? 0)),
   )
 }
 
@@ -145,7 +149,7 @@ export function durationsOf(series: readonly RequestSeries[]): readonly number[]
  * bound if it is above all bounds. `null` without requests.
  */
 export function quantileMs(durations: readonly number[], q: number): number | null {
-  const rank = q * totalOf({ counts: durations })
+  const rank = q * sumOf(durations)
   let below = 0
   for (const [range, count] of durations.entries()) {
     if (count > 0 && below + count >= rank) {

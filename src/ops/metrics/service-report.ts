@@ -1,9 +1,36 @@
 import { setImmediate } from 'node:timers/promises'
-import type { RequestMetrics } from '../../http/request-metrics.ts'
 import type { LimitsReport } from '../../limits/tallies.ts'
 import type { HttpServer } from '../../server/server.ts'
 import type { Storage } from '../../storage/storage.ts'
 import type { CheckReadiness } from '../health.ts'
+
+/** What tells the counted requests apart. `route` is empty for paths without one; `status` is 0 if the client left before. */
+export type RequestLabels = {
+  readonly method: string
+  readonly route: string
+  readonly status: number
+}
+
+/** The observations of a histogram that have the same labels. */
+export interface Series<Labels = unknown> {
+  readonly labels: Labels
+  /** By range: values above the bound before it, up to and with this one. The last number is of those above all bounds. */
+  readonly counts: readonly number[]
+  readonly count: number
+  readonly sum: number
+}
+
+/** What has been counted since the start. */
+export interface Counted {
+  readonly requests: {
+    readonly series: readonly Series<RequestLabels>[]
+    /** Requests that have begun and have not ended. */
+    readonly inFlight: number
+    /** Requests with a valid API key, by its name. At most 200 names; other keys are under `_other`. */
+    readonly byKey: Readonly<Record<string, number>>
+  }
+  readonly commits: { readonly seconds: Series; readonly writes: Series }
+}
 
 /** What the service has counted since its start, and how it is now. */
 export type ServiceReport = Awaited<ReturnType<ReturnType<typeof createReporter>>>
@@ -19,7 +46,7 @@ export function queuesOf({ server, storage, waitingPasswords }: ServiceReport) {
 
 export interface ReportSources {
   readonly checks: CheckReadiness
-  readonly metrics: RequestMetrics
+  readonly metrics: { read(): Promise<Counted> }
   readonly storage: Pick<Storage, 'report'>
   readonly passwords: { waiting(): number }
   readonly wholeLists: { running(): number }
@@ -43,7 +70,7 @@ export function createReporter(sources: ReportSources) {
     const { user, system } = process.cpuUsage()
     return {
       readiness,
-      requests: metrics.report(),
+      ...(await metrics.read()),
       server: server.report(),
       storage: storage.report(),
       /** Passwords that wait to be hashed or verified. */

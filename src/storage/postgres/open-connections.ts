@@ -1,16 +1,10 @@
 import { createPatience, NoAnswer, withinPatience } from '../../waiting/patience.ts'
 import { createCallGate } from '../call-gate.ts'
-import { createCommitRecorder } from '../storage-report.ts'
+import type { OpenStorageOptions } from '../storage.ts'
 import { createHosts, type HostsOptions } from './hosts.ts'
 import { createLane, type Lane } from './lane.ts'
 import { type Connection, limitsOf, type SessionSettings } from './open-connection.ts'
-import type {
-  Connections,
-  ConnectionsReport,
-  LaneName,
-  Session,
-  WriteOptions,
-} from './postgres-connections.ts'
+import type { Connections, LaneName, Session, WriteOptions } from './postgres-connections.ts'
 import {
   explainFailure,
   isStale,
@@ -81,11 +75,13 @@ interface Call<T> {
 export interface OpenConnectionsOptions extends Omit<HostsOptions, 'onLost'> {
   /** How long one statement of long work may take; 20 seconds by default. */
   readonly longStatementMs?: number
+  /** As that of `OpenStorageOptions`. */
+  readonly onCommit?: OpenStorageOptions['onCommit']
 }
 
 /** Connections to a database. They are made when they are needed. */
 export function openConnections(options: OpenConnectionsOptions): Connections {
-  const { longStatementMs = LONG.statementTimeoutMs } = options
+  const { longStatementMs = LONG.statementTimeoutMs, onCommit } = options
   const hosts = createHosts({
     ...options,
     onLost: () => {
@@ -103,7 +99,6 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
     long: createLane(hosts, { ...long, size: 3 }),
     whole: createLane(hosts, { ...long, size: 4 }),
   }
-  const commits = createCommitRecorder()
   const calls = createCallGate()
   const patience = createPatience({ tickMs: LOOK_MS })
 
@@ -132,9 +127,10 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
   async function runOn<T>(connection: Connection, call: Call<T>): Promise<T> {
     if (call.mode === 'write' || call.mode === 'transaction') requireWritable(connection)
     const { countWrites } = call
-    const startedAt = countWrites && performance.now()
+    const startedAt = performance.now()
     const result = await inMode(connection, call)
-    if (startedAt !== undefined) commits.record({ startedAt, writes: countWrites?.(result) ?? 0 })
+    const writes = countWrites?.(result) ?? 0
+    if (writes > 0) onCommit?.({ seconds: (performance.now() - startedAt) / 1000, writes })
     return result
   }
 
@@ -193,7 +189,6 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
         { lane: 'short' },
       ),
     report: () => ({
-      commits: commits.read(),
       connections: addUp(Object.values(lanes).map(lane => lane.report())),
     }),
     close: async (last = Promise.resolve()) => {
@@ -209,9 +204,7 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
   }
 }
 
-function addUp(
-  lanes: readonly ConnectionsReport['connections'][],
-): ConnectionsReport['connections'] {
+function addUp(lanes: readonly ReturnType<Lane['report']>[]): ReturnType<Lane['report']> {
   return lanes.reduce((one, other) => ({
     active: one.active + other.active,
     idle: one.idle + other.idle,

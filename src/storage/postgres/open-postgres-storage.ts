@@ -42,7 +42,8 @@ export async function openPostgresStorage(
   location: PostgresLocation,
   options: OpenStorageOptions,
 ): Promise<Storage> {
-  const connections = openConnections({ location, onWarning: options.onWarning })
+  const { onWarning, onCommit } = options
+  const connections = openConnections({ location, onWarning, onCommit })
   try {
     await untilReachable(() => prepare(connections, options))
     return createPostgresStorage(connections, options)

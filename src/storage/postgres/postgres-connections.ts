@@ -42,9 +42,6 @@ export interface WriteOptions<T> {
   readonly countWrites?: (result: T) => number
 }
 
-/** What was committed since the start, and the connections now. */
-export type ConnectionsReport = Required<Pick<StorageReport, 'commits' | 'connections'>>
-
 /**
  * The connections to one PostgreSQL database. Work waits less than two seconds for a connection, and fails at once while the
  * server is known to be away. Every statement has an end, also on a connection that has gone silent.
@@ -78,7 +75,7 @@ export interface Connections {
   /** Runs a statement. Throws `storage_unavailable` unless the server answers now and takes writes. */
   ping(statement: Statement): Promise<void>
   /** Asks nobody, and answers after `close` too. */
-  report(): ConnectionsReport
+  report(): Required<Pick<StorageReport, 'connections'>>
   /** Closes all connections once what runs, and `last`, have ended, or after three seconds. */
   close(last?: Promise<unknown>): Promise<void>
 }

@@ -69,7 +69,6 @@ function createSqliteStorage(database: Database, options: OpenStorageOptions): S
     report: () => ({
       engine: 'sqlite',
       waitingWrites: writes.waiting(),
-      commits: writes.commits(),
       ...fileBytesOf(database.name),
     }),
     close: async () => {

@@ -1,6 +1,5 @@
 import { createCallGate } from '../call-gate.ts'
 import type { OpenStorageOptions } from '../storage.ts'
-import { type CommitReport, createCommitRecorder } from '../storage-report.ts'
 import { createFailedCommits } from './failed-commits.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
@@ -20,13 +19,12 @@ export interface WriteQueue {
   noteWords(id: number): void
   /** Writes that have not ended. */
   waiting(): number
-  /** Transactions so far. */
-  commits(): CommitReport
   /** Ends once each write that waits has succeeded or failed. */
   close(): Promise<void>
 }
 
-export interface WriteQueueOptions extends Partial<Pick<OpenStorageOptions, 'maxWaitingWrites'>> {
+export interface WriteQueueOptions
+  extends Partial<Pick<OpenStorageOptions, 'maxWaitingWrites' | 'onCommit'>> {
   /** Called when the index of words turns out to be damaged. */
   readonly onWarning?: OpenStorageOptions['onWarning'] | undefined
 }
@@ -53,7 +51,7 @@ const MAX_BATCH_WRITES = 250
 export function createWriteQueue(
   database: Database,
   view: ReadView,
-  { maxWaitingWrites, onWarning }: WriteQueueOptions = {},
+  { maxWaitingWrites, onCommit, onWarning }: WriteQueueOptions = {},
 ): WriteQueue {
   const begin = database.prepare('BEGIN IMMEDIATE')
   const commit = database.prepare('COMMIT')
@@ -62,7 +60,6 @@ export function createWriteQueue(
   const release = database.prepare('RELEASE write')
   const undo = database.prepare('ROLLBACK TO write')
   const failedCommits = createFailedCommits(database, view)
-  const commits = createCommitRecorder()
   const words = createWordChanges(database, onWarning)
   const gate = createCallGate(maxWaitingWrites)
 
@@ -103,7 +100,8 @@ export function createWriteQueue(
       words.apply()
       isCommitting = true
       commit.run()
-      commits.record({ startedAt, writes: finished.filter(({ isRefused }) => !isRefused).length })
+      const writes = finished.filter(({ isRefused }) => !isRefused).length
+      if (writes > 0) onCommit?.({ seconds: (performance.now() - startedAt) / 1000, writes })
       for (const { settle } of finished) {
         settle()
         gate.leave()
@@ -152,7 +150,7 @@ export function createWriteQueue(
   }
 
   return {
-    ...{ run, noteWords: words.note, waiting: gate.count, commits: commits.read },
+    ...{ run, noteWords: words.note, waiting: gate.count },
     close: () => gate.close().then(failedCommits.close),
   }
 }

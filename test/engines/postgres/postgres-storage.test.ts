@@ -1,7 +1,8 @@
 import { inspect } from 'node:util'
 import { expect, test } from 'vitest'
-import { totalOf } from '../../../src/metrics/histogram.ts'
 import { createPostgresEngine } from '../../../src/storage/postgres/postgres-storage.ts'
+import type { OpenStorageOptions } from '../../../src/storage/storage.ts'
+import type { Commit } from '../../../src/storage/storage-report.ts'
 import { describeStorage } from '../../contracts/storage-contract.ts'
 import { describeStorageReport } from '../../contracts/storage-report-contract.ts'
 import { locationOf, openStorage } from '../../support/postgres-connections.ts'
@@ -27,9 +28,9 @@ describeStorage({
   },
 })
 
-async function openNew() {
+async function openNew(options: Partial<OpenStorageOptions> = {}) {
   const databaseUrl = await copyPostgresTemplate()
-  return { databaseUrl, storage: await openStorage(databaseUrl) }
+  return { databaseUrl, storage: await openStorage(databaseUrl, options) }
 }
 
 describeStorageReport({ name: 'PostgreSQL', open: openNew })
@@ -37,7 +38,9 @@ describeStorageReport({ name: 'PostgreSQL', open: openNew })
 const newUser = (email: string) => ({ name: 'Ann', email, passwordDigest: null })
 
 test('a write whose connection was lost in COMMIT is repeated, and counted once', async () => {
-  const { databaseUrl, storage } = await openNew()
+  const commits: Commit[] = []
+  const onCommit = (commit: Commit) => void commits.push(commit)
+  const { databaseUrl, storage } = await openNew({ onCommit })
   // A sequence is not rolled back.
   await executeSql(
     databaseUrl,
@@ -52,8 +55,7 @@ test('a write whose connection was lost in COMMIT is repeated, and counted once'
   await storage.users.create(newUser('ann@example.com'))
   const rows = await selectRows(databaseUrl, 'SELECT last_value FROM commits')
   expect(rows).toEqual([{ last_value: 3 }])
-  const { commits } = storage.report()
-  expect([commits.writes.sum, totalOf(commits.seconds)]).toEqual([1, 1])
+  expect(commits).toMatchObject([{ writes: 1 }])
 })
 
 test('an error of the server quotes no row', async () => {

@@ -1,14 +1,17 @@
 import { expect, test } from 'vitest'
-import { DURATION_BOUNDS, type RequestSeries } from '../../../src/http/request-metrics.ts'
 import type { RuleReport } from '../../../src/limits/tallies.ts'
-import { createHistogram } from '../../../src/metrics/histogram.ts'
 import { createStatusHistory } from '../../../src/ops/management/status-history.ts'
-import type { ServiceReport } from '../../../src/ops/metrics/service-report.ts'
+import { DURATION_BOUNDS } from '../../../src/ops/metrics/create-metrics.ts'
+import type {
+  RequestLabels,
+  Series,
+  ServiceReport,
+} from '../../../src/ops/metrics/service-report.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'
 
 const OK = { status: 'ok' } as const
 
-const NOTHING = { counts: [], sum: 0 }
+const NOTHING = { labels: {}, counts: [], count: 0, sum: 0 }
 
 /** The report of a service that has done nothing yet, but for `changes`. */
 function serviceReport(changes: Partial<ServiceReport> = {}): ServiceReport {
@@ -16,7 +19,8 @@ function serviceReport(changes: Partial<ServiceReport> = {}): ServiceReport {
     readiness: { isReady: true, checks: { service: OK, storage: OK } },
     requests: { series: [], inFlight: 0, byKey: {} },
     server: { connections: 0, waitingRequests: 0, shedRequests: 0 },
-    storage: { engine: 'sqlite', waitingWrites: 0, commits: { seconds: NOTHING, writes: NOTHING } },
+    storage: { engine: 'sqlite', waitingWrites: 0 },
+    commits: { seconds: NOTHING, writes: NOTHING },
     ...{ waitingPasswords: 0, wholeLists: 2, limits: undefined },
     feed: { waiting: 0, streaming: 0, deletions: 0 },
     process: { pid: 4711, startedAt: 0, cpuSeconds: 0, memoryBytes: 0, eventLoopLagSeconds: 0 },
@@ -25,14 +29,14 @@ function serviceReport(changes: Partial<ServiceReport> = {}): ServiceReport {
 }
 
 /** `count` requests that each took so many seconds. */
-function seriesOf(status: number, seconds: number, count: number): RequestSeries {
-  const histogram = createHistogram(DURATION_BOUNDS)
-  for (let index = 0; index < count; index++) histogram.observe(seconds)
+function seriesOf(status: number, seconds: number, count: number): Series<RequestLabels> {
   const labels = { method: 'GET', route: '/users', status }
-  return { labels, seconds: histogram.read(), exemplars: new Map() }
+  const range = DURATION_BOUNDS.findIndex(bound => seconds <= bound)
+  const counts = DURATION_BOUNDS.map((_, index) => (index === range ? count : 0))
+  return { labels, counts, count, sum: seconds * count }
 }
 
-function reportOfSeries(...series: readonly RequestSeries[]): ServiceReport {
+function reportOfSeries(...series: readonly Series<RequestLabels>[]): ServiceReport {
   return serviceReport({ requests: { series, inFlight: 0, byKey: {} } })
 }
 
@@ -68,7 +72,7 @@ function openHistory() {
 test('the first sample only begins, and the others have what happened since the one before', async () => {
   const { history, wall, sample } = openHistory()
   const { storage, process } = serviceReport()
-  const reportOf = (shedRequests: number, ...series: RequestSeries[]) => ({
+  const reportOf = (shedRequests: number, ...series: Series<RequestLabels>[]) => ({
     ...reportOfSeries(...series),
     server: { connections: 9, waitingRequests: 4, shedRequests },
     storage: { ...storage, waitingWrites: 5 },

@@ -1,12 +1,9 @@
 import { readFileSync } from 'node:fs'
 import { register } from 'prom-client'
 import { expect, test } from 'vitest'
-import { createRequestMetrics, DURATION_BOUNDS } from '../../../src/http/request-metrics.ts'
-import { createHistogram, totalOf } from '../../../src/metrics/histogram.ts'
-import { createMetricsRenderer } from '../../../src/ops/metrics/render-metrics.ts'
+import { createMetrics, DURATION_BOUNDS } from '../../../src/ops/metrics/create-metrics.ts'
 import { SERVICE_METRICS } from '../../../src/ops/metrics/service-metrics.ts'
 import type { ServiceReport } from '../../../src/ops/metrics/service-report.ts'
-import { COMMIT_SECONDS_BOUNDS, COMMIT_WRITES_BOUNDS } from '../../../src/storage/storage-report.ts'
 import { parseMetrics } from '../../support/metrics-text.ts'
 
 const OPEN_METRICS = 'application/openmetrics-text;version=1.0.0'
@@ -16,43 +13,41 @@ const FORMATS = [
   ['OpenMetrics', OPEN_METRICS, 'application/openmetrics-text; version=1.0.0; charset=utf-8'],
 ] as const
 
-const TRACE = '0af7651916cd43dd8448eb211c80319c'
-
 const ODD_RULES = [
   ...['"quoted"', 'two\nlines', 'back\\slash', '{a="b"} 1', 'tab\t, # ü 語', ' ', 'nul\0'],
 ]
 
-const renderMetrics = createMetricsRenderer()
-
-/** A report in which every metric has values. */
-function createReport(): ServiceReport {
-  const metrics = createRequestMetrics({ now: () => 1_700_000_000_123 })
+/** Metrics that all have values, with a report of them and of a service. */
+async function openMetrics(changes: Partial<ServiceReport> = {}) {
+  const metrics = createMetrics()
+  const { requests } = metrics
   for (const [index, status] of [200, 200, 404, 0].entries()) {
-    metrics.begin()
-    metrics.end({
+    requests.begin()
+    requests.end({
       method: index === 0 ? 'BREW' : 'GET',
       route: '/users/{id}',
       status,
       seconds: 0.003 * index ** 5,
       key: index === 0 ? undefined : `key-${index}`,
-      traceId: index === 1 ? TRACE : undefined,
     })
   }
-  metrics.begin()
-  metrics.addMalformed(431)
-  const seconds = createHistogram(COMMIT_SECONDS_BOUNDS)
-  const writes = createHistogram(COMMIT_WRITES_BOUNDS)
-  for (const value of [0.0001, 0.3, 99]) seconds.observe(value)
-  for (const value of [1, 2, 3000]) writes.observe(value)
+  requests.begin()
+  requests.addMalformed(431)
+  for (const [seconds, writes] of [
+    [0.0001, 1],
+    [0.3, 2],
+    [99, 3000],
+  ] as const) {
+    metrics.recordCommit({ seconds, writes })
+  }
   const [ok, unavailable] = [{ status: 'ok' }, { status: 'unavailable' }] as const
-  return {
+  const report: ServiceReport = {
     readiness: { isReady: false, checks: { service: unavailable, storage: ok } },
-    requests: metrics.report(),
+    ...(await metrics.read()),
     server: { connections: 12, waitingRequests: 3, shedRequests: 4 },
     storage: {
       engine: 'postgres',
       waitingWrites: 5,
-      commits: { seconds: seconds.read(), writes: writes.read() },
       fileBytes: { database: 4096, wal: 1e21 },
       connections: { active: 6, idle: 7, waiting: 8 },
     },
@@ -67,29 +62,31 @@ function createReport(): ServiceReport {
       ...{ bans: 10, store: 'redis', isStoreUp: false },
     },
     process: { pid: 1, startedAt: 2, cpuSeconds: 3, memoryBytes: 4, eventLoopLagSeconds: 5 },
+    ...changes,
   }
+  return { metrics, report, render: (accept?: string) => metrics.render(report, accept) }
 }
 
 test.each(FORMATS)('%s text says exactly what the report says', async (_, accept, mediaType) => {
-  const report = createReport()
-  const { type, body } = await renderMetrics(report, accept)
-  expect([type, body.endsWith('\n# EOF\n')]).toEqual([mediaType, accept === OPEN_METRICS])
+  const { report, render } = await openMetrics()
+  const { type, body } = await render(accept)
+  const isOpenMetrics = accept === OPEN_METRICS
+  expect([type, body.endsWith('\n# EOF\n')]).toEqual([mediaType, isOpenMetrics])
+  // OpenMetrics allows no empty line.
+  expect(body.includes('\n\n')).toBe(!isOpenMetrics)
   const { all, read } = parseMetrics(body)
   const ofSeries = 'http_request_duration_seconds'
-  for (const {
-    labels: { method, route, status },
-    seconds,
-  } of report.requests.series) {
-    const labels = { method, route, status: String(status) }
+  for (const { labels: given, counts, count, sum } of report.requests.series) {
+    const labels = { ...given, status: String(given.status) }
     let below = 0
-    const buckets = seconds.counts.map((count, index) => {
-      below += count
+    const buckets = counts.map((inRange, index) => {
+      below += inRange
       const le = String(DURATION_BOUNDS[index] ?? '+Inf')
       return expect.objectContaining({ labels: { ...labels, le }, value: below })
     })
     expect(all(`${ofSeries}_bucket`, labels)).toEqual(buckets)
-    expect(read(`${ofSeries}_sum`, labels)).toBe(seconds.sum)
-    expect(read(`${ofSeries}_count`, labels)).toBe(totalOf(seconds))
+    expect(read(`${ofSeries}_sum`, labels)).toBe(sum)
+    expect(read(`${ofSeries}_count`, labels)).toBe(count)
   }
   expect(all(`${ofSeries}_count`)).toHaveLength(5)
   expect(read(`${ofSeries}_count`, { method: '_OTHER', route: '', status: '431' })).toBe(1)
@@ -140,7 +137,8 @@ function documentedMetrics(): (readonly [name: string, labels: readonly string[]
 test.each(FORMATS)(
   '%s text has each metric of docs/operations/metrics.md once, with its type, help and labels, and beside them only those of Node',
   async (format, accept) => {
-    const { body } = await renderMetrics(createReport(), accept)
+    const { render } = await openMetrics()
+    const { body } = await render(accept)
     const { types, helps, samples } = parseMetrics(body)
     const nameOf = (name: string) => (format === 'OpenMetrics' ? name.replace(/_total$/, '') : name)
     const documented = documentedMetrics()
@@ -155,7 +153,7 @@ test.each(FORMATS)(
       // There may have been no garbage collection yet.
       if (own.length > 0) expect([name, [...found].sort()]).toEqual([name, [...labels].sort()])
     }
-    for (const [name, { type, help }] of Object.entries(SERVICE_METRICS)) {
+    for (const { name, type, help } of SERVICE_METRICS) {
       const known = nameOf(name)
       expect([known, types[known], helps[known]]).toEqual([known, type, help])
       expect(help).toMatch(/^[A-Z][\w ,:.()-]*\.$/)
@@ -167,20 +165,12 @@ test.each(FORMATS)(
   },
 )
 
-test('exemplars are in OpenMetrics text only, at the range of their request', async () => {
-  const report = createReport()
-  const plain = await renderMetrics(report, undefined)
-  expect(plain.body).not.toContain(TRACE)
-  const { samples } = parseMetrics((await renderMetrics(report, OPEN_METRICS)).body)
-  const found = samples.filter(({ exemplar }) => exemplar !== undefined)
-  expect(found).toEqual([
-    {
-      name: 'http_request_duration_seconds_bucket',
-      labels: { method: 'GET', route: '/users/{id}', status: '200', le: '0.005' },
-      value: 1,
-      exemplar: { labels: { trace_id: TRACE }, value: 0.003, timestamp: 1_700_000_000.123 },
-    },
-  ])
+test('a metric of another engine is left out', async () => {
+  const { render } = await openMetrics({ storage: { engine: 'sqlite', waitingWrites: 0 } })
+  const { all, types } = parseMetrics((await render()).body)
+  for (const name of ['storage_connections', 'storage_connections_waiting', 'storage_bytes']) {
+    expect([name, types[name], all(name)]).toEqual([name, 'gauge', []])
+  }
 })
 
 test.each([
@@ -196,32 +186,36 @@ test.each([
     'application/openmetrics-text',
   ],
 ])('for Accept %j the type is %s', async (accept, type) => {
-  expect((await renderMetrics(createReport(), accept)).type.split(';')[0]).toBe(type)
+  const { render } = await openMetrics()
+  expect((await render(accept)).type.split(';')[0]).toBe(type)
 })
 
 test('a format is the same after an answer in the other one, and at the same time', async () => {
+  const { render } = await openMetrics()
   const namesIn = async (accept: string | undefined) =>
-    Object.keys(parseMetrics((await renderMetrics(createReport(), accept)).body).types)
+    Object.keys(parseMetrics((await render(accept)).body).types)
   const accepts = FORMATS.map(([, accept]) => accept)
   const before = [await namesIn(undefined), await namesIn(OPEN_METRICS)]
   expect(before[0]).toContain('process_cpu_seconds_total')
   expect(before[1]).toContain('process_cpu_seconds')
   expect(await Promise.all(accepts.map(namesIn))).toEqual(before)
   // The monitor of the event loop has measured nothing since the answers before.
-  const { read } = parseMetrics((await renderMetrics(createReport(), undefined)).body)
+  const { read } = parseMetrics((await render()).body)
   const lags = ['min', 'mean', 'p99'].map(name => read(`nodejs_eventloop_lag_${name}_seconds`))
   expect(lags.every(lag => lag !== undefined && lag < 60)).toBe(true)
   expect(register.getMetricsAsArray()).toEqual([])
 })
 
-test('requests are counted by at most 200 names of keys, and the rest under _other', () => {
-  const metrics = createRequestMetrics()
+test('requests are counted by at most 200 names of keys, and the rest under _other', async () => {
+  const { requests, read } = createMetrics()
   const names = Array.from({ length: 300 }, (_, index) => `key-${index}`)
   for (const key of [...names, ...names]) {
-    metrics.begin()
-    const request = { method: 'GET', route: '/users', status: 200, seconds: 0.001 }
-    metrics.end({ ...request, key, traceId: undefined })
+    requests.begin()
+    requests.end({ method: 'GET', route: '/users', status: 200, seconds: 0.001, key })
   }
   const counted = Object.fromEntries(names.slice(0, 200).map(name => [name, 2]))
-  expect(metrics.report()).toMatchObject({ byKey: { ...counted, _other: 200 }, inFlight: 0 })
+  expect((await read()).requests).toMatchObject({
+    byKey: { ...counted, _other: 200 },
+    inFlight: 0,
+  })
 })

@@ -1,0 +1,181 @@
+import {
+  Counter,
+  collectDefaultMetrics,
+  Gauge,
+  Histogram,
+  openMetricsContentType,
+  prometheusContentType,
+  Registry,
+} from 'prom-client'
+import { parseAccept, qualityOf } from '../../http/negotiation.ts'
+import type { RequestMetrics } from '../../http/request-log.ts'
+import type { Commit } from '../../storage/storage-report.ts'
+import { SERVICE_METRICS } from './service-metrics.ts'
+import type { Counted, RequestLabels, Series, ServiceReport } from './service-report.ts'
+
+/** Media types of the two formats. */
+export const PROMETHEUS_TYPE = 'text/plain'
+export const OPEN_METRICS_TYPE = 'application/openmetrics-text'
+
+/** Upper bounds for the duration of a request, in seconds. */
+export const DURATION_BOUNDS: readonly number[] = [
+  0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
+]
+
+/** Upper bounds for the duration of a commit, in seconds. */
+const COMMIT_SECONDS_BOUNDS = [
+  0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
+]
+
+/** Upper bounds for the number of writes in a commit. */
+const COMMIT_WRITES_BOUNDS = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2000]
+
+/** Gauges of prom-client whose names are those of counters. Each is the sum over the types of another metric. */
+const MISNAMED = ['handles', 'requests', 'resources'].map(kind => `nodejs_active_${kind}_total`)
+
+/** What the monitor of Node says of a time too short to measure: NaN, or as the least 2^63 nanoseconds. */
+const UNMEASURED = /^(nodejs_eventloop_lag_\w+) (?:Nan|9223372036\S*)$/gm
+
+/** The lines about a counter, whose name has no such end in OpenMetrics. */
+const ABOUT_COUNTER = /^(# (?:HELP|TYPE) \w+)_total /gm
+
+/** No method or name of an API key begins with an underscore. */
+const OTHER_METHOD = '_OTHER'
+const OTHER_KEYS = '_other'
+
+const MAX_KEY_NAMES = 200
+
+const KNOWN_METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
+
+/** The metrics of one service. */
+export type Metrics = ReturnType<typeof createMetrics>
+
+/**
+ * Creates the metrics of a service and its process in a registry of its own.
+ *
+ * Begins to measure the lag of the event loop and the garbage collection, which only the end of the process ends.
+ */
+export function createMetrics() {
+  const registry = new Registry()
+  const registers = [registry]
+  collectDefaultMetrics({ register: registry })
+  for (const name of MISNAMED) registry.removeSingleMetric(name)
+
+  const durations = new Histogram({
+    name: 'http_request_duration_seconds',
+    help: 'Time from the arrival of a request to the end of its response, in seconds. Status 0 means that the client left before.',
+    labelNames: ['method', 'route', 'status'],
+    buckets: [...DURATION_BOUNDS],
+    registers,
+  })
+  const byKey = new Counter({
+    name: 'http_requests_by_key_total',
+    help: 'Number of requests with a valid API key, by the name of the key.',
+    labelNames: ['key'],
+    registers,
+  })
+  const commitSeconds = new Histogram({
+    name: 'storage_commit_duration_seconds',
+    help: 'Duration of a committed transaction, in seconds.',
+    buckets: COMMIT_SECONDS_BOUNDS,
+    registers,
+  })
+  const commitWrites = new Histogram({
+    name: 'storage_commit_writes',
+    help: 'Number of writes that shared one committed transaction.',
+    buckets: COMMIT_WRITES_BOUNDS,
+    registers,
+  })
+
+  let report: ServiceReport
+  for (const { type, read, labelNames = [], ...names } of SERVICE_METRICS) {
+    const Kind = type === 'counter' ? Counter : Gauge
+    new Kind({
+      ...{ ...names, labelNames: [...labelNames], registers },
+      collect() {
+        this.reset()
+        const samples = read(report)
+        for (const { labels, value } of samples) this.inc(labels, value)
+        // Without labels it would be 0.
+        if (samples.length === 0 && labelNames.length === 0) this.remove()
+      },
+    })
+  }
+
+  const keyNames = new Set<string>()
+  let inFlight = 0
+  const requests: RequestMetrics = {
+    begin: () => {
+      inFlight++
+    },
+    end: ({ method, route, status, seconds, key }) => {
+      inFlight--
+      const known = KNOWN_METHODS.has(method) ? method : OTHER_METHOD
+      durations.observe({ method: known, route, status }, seconds)
+      if (key === undefined) return
+      if (keyNames.size < MAX_KEY_NAMES) keyNames.add(key)
+      byKey.inc({ key: keyNames.has(key) ? key : OTHER_KEYS })
+    },
+    addMalformed: status => durations.observe({ method: OTHER_METHOD, route: '', status }, 0),
+  }
+
+  return {
+    requests,
+
+    recordCommit: ({ seconds, writes }: Commit) => {
+      commitSeconds.observe(seconds)
+      commitWrites.observe(writes)
+    },
+
+    /** What has been counted since the start. */
+    read: async (): Promise<Counted> => {
+      const keys = (await byKey.get()).values.map(({ labels, value }) => [labels.key, value])
+      const [seconds] = await seriesOf(commitSeconds)
+      const [writes] = await seriesOf(commitWrites)
+      return {
+        requests: {
+          series: (await seriesOf(durations)) as Series<RequestLabels>[],
+          inFlight,
+          byKey: Object.fromEntries(keys),
+        },
+        commits: { seconds: seconds as Series, writes: writes as Series },
+      }
+    },
+
+    /**
+     * All metrics in the text format of Prometheus, or in OpenMetrics for an Accept header that prefers it. `type` is the
+     * Content-Type.
+     */
+    render: async (latest: ServiceReport, accept: string | undefined) => {
+      report = latest
+      const text = (await registry.metrics()).replaceAll(UNMEASURED, '$1 0')
+      const preferences = parseAccept(accept)
+      const prefersOpenMetrics =
+        qualityOf(preferences, OPEN_METRICS_TYPE) > qualityOf(preferences, PROMETHEUS_TYPE)
+      if (!prefersOpenMetrics) return { body: text, type: prometheusContentType }
+      // Not by prom-client, which renames the counters of its registry for good. OpenMetrics allows no empty lines.
+      const body = text.replaceAll(ABOUT_COUNTER, '$1 ').replaceAll('\n\n', '\n')
+      return { body: `${body}# EOF\n`, type: openMetricsContentType }
+    },
+  }
+}
+
+/** What a histogram has observed, by its labels. */
+async function seriesOf(histogram: Histogram): Promise<readonly Series[]> {
+  const { name, values } = await histogram.get()
+  const found: Series[] = []
+  let counts: number[] = []
+  let below = 0
+  // The values of a series follow each other: its buckets, each with all below it, its sum, and its count.
+  for (const { metricName, labels, value } of values) {
+    if (metricName === `${name}_bucket`) {
+      counts.push(value - below)
+      below = value
+    } else if (metricName === `${name}_sum`) {
+      found.push({ labels, counts, count: below, sum: value })
+      counts = []
+      below = 0
+    }
+  }
+  return found
+}
