@@ -19,17 +19,16 @@ export function recogniseKeys(ring: Pick<KeyRing, 'recognise'>): RequestHandler 
 }
 
 /**
- * Throws `key_required` for a request without a valid key. It stands after `recogniseKeys` and before the routes: a
- * client without a key cannot find out which paths exist.
+ * Throws `key_required` for a request without a valid key, unless it `isOpen`. It stands after `recogniseKeys` and before the
+ * routes: a client without a key cannot find out which paths exist.
  */
-export const requireKey: RequestHandler = (request, _response, next) => {
-  const { apiKey, logFields, keyProblem } = request
-  if (apiKey !== undefined || isPreflight(request)) {
-    next()
-    return
+export function requireKey(isOpen: (request: Request) => boolean): RequestHandler {
+  return (request, _response, next) => {
+    const { apiKey, logFields, keyProblem } = request
+    if (apiKey !== undefined || isPreflight(request) || isOpen(request)) return next()
+    request.logFields = { ...logFields, keyProblem: keyProblem ?? problemOf(request) }
+    next(new ServiceError('key_required', keyProblem && { headers: INVALID_TOKEN }))
   }
-  request.logFields = { ...logFields, keyProblem: keyProblem ?? problemOf(request) }
-  next(new ServiceError('key_required', keyProblem && { headers: INVALID_TOKEN }))
 }
 
 /** Whether a request that `requireKey` has let through may still go on: its key may have expired or been revoked. */
@@ -40,11 +39,8 @@ export function isKeyValid(ring: Pick<KeyRing, 'recognise'>, request: Request): 
 /** Throws `scope_missing` unless the key has the scope of the action. After `requireKey`, on the route. */
 export function requireScope(action: Action): RequestHandler {
   const scope = SCOPE_OF_ACTION[action]
-  return ({ apiKey, isPathMalformed }, _response, next) => {
-    if (apiKey?.scopes.has(scope)) {
-      next(isPathMalformed ? new ServiceError('path_malformed') : undefined)
-      return
-    }
+  return ({ apiKey }, _response, next) => {
+    if (apiKey?.scopes.has(scope)) return next()
     const message = `The API key lacks the scope ${scope}`
     const challenge = `${BEARER_CHALLENGE}, error="insufficient_scope", scope="${scope}"`
     next(new ServiceError('scope_missing', { message, headers: { 'WWW-Authenticate': challenge } }))

@@ -112,8 +112,10 @@ function problemsOfField({ at, messages }: FieldError) {
  * The path that was sent, with the path under which another application has mounted this one. Escapes what a URI must not
  * contain, such as a stray percent sign. A path of `//x` would name a host.
  */
-function asInstance({ baseUrl = '', isPathMalformed }: Request, path: string): string {
-  const sent = baseUrl + (isPathMalformed ? path.replaceAll('%25', '%') : path)
-  const escaped = sent.replace(/%(?![0-9A-Fa-f]{2})|[^\w.~!$&'()*+,;=:@%/-]/g, encodeURIComponent)
+function asInstance({ baseUrl = '' }: Request, path: string): string {
+  const escaped = (baseUrl + path).replace(
+    /%(?![0-9A-Fa-f]{2})|[^\w.~!$&'()*+,;=:@%/-]/g,
+    encodeURIComponent,
+  )
   return escaped.startsWith('//') ? `/.${escaped}` : escaped
 }

@@ -120,27 +120,11 @@ export function denyLateAndShed(isTooLate: (socket: Request['socket']) => boolea
 }
 
 /** Throws `path_malformed` for a path whose percent-encoding cannot be decoded. */
-export const requireDecodablePath: RequestHandler = (request, _response, next) => {
-  next(isDecodable(request) ? undefined : new ServiceError('path_malformed'))
-}
-
-/**
- * Marks such a path instead of throwing, so that the scope of the key is checked first. Its percent signs are escaped,
- * because the router would refuse the path before the handlers of its route.
- */
-export const markMalformedPath: RequestHandler = (request, _response, next) => {
-  if (!isDecodable(request)) {
-    request.isPathMalformed = true
-    request.url = request.url.replaceAll('%', '%25')
-  }
-  next()
-}
-
-function isDecodable({ path }: Request): boolean {
+export const requireDecodablePath: RequestHandler = ({ path }, _response, next) => {
   try {
     if (path.includes('%')) decodeURIComponent(path)
-    return true
   } catch {
-    return false
+    return next(new ServiceError('path_malformed'))
   }
+  next()
 }

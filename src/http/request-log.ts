@@ -85,8 +85,10 @@ function clientRequestId(header: string | string[] | undefined): string | undefi
   return typeof header === 'string' && SANE_REQUEST_ID.test(header) ? header : undefined
 }
 
-/** Finds the route of a request that may not have got as far as the router. */
-function createRouteFinder(routes: readonly string[]): (request: Request) => string | undefined {
+/** Finds which of these routes a request asks for, before it has got as far as the router. */
+export function createRouteFinder(
+  routes: readonly string[],
+): (request: Request) => string | undefined {
   const known = [...new Set(routes)].map(route => ({
     route,
     pattern: new RegExp(`^${route.replaceAll('.', '\\.').replace(/\{\w+\}/g, '[^/]+')}$`),

@@ -26,9 +26,6 @@ declare global {
        */
       id: string
 
-      /** Whether its path cannot be decoded: it is refused after the check of its key. */
-      isPathMalformed?: true
-
       /** The code of the error it was answered with. Set by `writeReply`; read by the request log. */
       errorReason?: ErrorCode
 

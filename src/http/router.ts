@@ -49,7 +49,6 @@ export function createRouteParts({
   const answer: RouteParts['answer'] = handle => async (request, response, next) => {
     const fail = (error: unknown) => handleError(error, request, response, next)
     try {
-      if (request.isPathMalformed) throw new ServiceError('path_malformed')
       const reply = await handle(request)
       if ('write' in reply) await sendStream(request, response, reply)
       else sendReply(request, response, reply, fail)
@@ -98,8 +97,8 @@ export function answerServerOptions(sendReply: SendReply): RequestHandler {
 }
 
 /** The last handler of an application. */
-export const answerNotFound: RequestHandler = ({ isPathMalformed }) => {
-  throw new ServiceError(isPathMalformed ? 'path_malformed' : 'path_not_found')
+export const answerNotFound: RequestHandler = () => {
+  throw new ServiceError('path_not_found')
 }
 
 interface Route {
@@ -114,6 +113,11 @@ function methodsOf({ stack }: Route): readonly string[] {
 function allowedMethods({ route }: Request): string {
   const methods = methodsOf(route).flatMap(name => (name === 'get' ? ['GET', 'HEAD'] : [name]))
   return [...methods, 'OPTIONS'].join(', ').toUpperCase()
+}
+
+/** The paths of a router's routes, with parameters in braces, as in `/users/{id}`. */
+export function pathsOf(router: Router): readonly string[] {
+  return routesOf(router).map(({ path }) => path)
 }
 
 /** The routes of a router, with parameters in braces, as in `/users/{id}`. */

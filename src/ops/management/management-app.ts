@@ -7,22 +7,22 @@ import { createErrorHandler } from '../../http/error-handler.ts'
 import { createExpressApp } from '../../http/express-app.ts'
 import {
   denyLateAndShed,
-  markMalformedPath,
   requireAllowedHost,
+  requireDecodablePath,
   requireValidHead,
 } from '../../http/gate.ts'
 import { bearerToken } from '../../http/headers.ts'
 import { HTML_TYPE } from '../../http/negotiation.ts'
 import { assetReply, contentSecurityPolicy, pageReply } from '../../http/pages/page-files.ts'
 import { createReplySender } from '../../http/reply.ts'
-import { requestLog } from '../../http/request-log.ts'
+import { createRouteFinder, requestLog } from '../../http/request-log.ts'
 import {
   accept,
   answerNotFound,
   createRouteParts,
   createRouter,
+  pathsOf,
   type RouteParts,
-  routesOf,
 } from '../../http/router.ts'
 import { createHealthRouter } from '../health.ts'
 import { createOperationsRouter, type OperationsRouterOptions } from './operations-router.ts'
@@ -53,26 +53,29 @@ export function createManagementApp(options: ManagementAppOptions): Application 
   )
   const page = createOperatorPage(parts)
   const router = createOperationsRouter(options, parts)
-  const routes = [health, page, router].flatMap(routesOf).map(({ path }) => path)
+  const routes = [health, page, router].flatMap(pathsOf)
+  const findPage = createRouteFinder(pathsOf(page))
 
-  const app = createExpressApp(trustProxy)
-  app.use(requestLog({ log, levelOf, routes }))
-  app.use(requireValidHead, health)
-  app.use(
+  return createExpressApp(trustProxy).use(
+    requestLog({ log, levelOf, routes }),
+    requireValidHead,
+    health,
     requireAllowedHost({
       ...{ allowedHosts, isOnLoopback, onHostRefused },
       // A proxy that is trusted forwards requests to the public port. Without a token this one is for programs of this machine, so
       // that no page may reach it by another name.
       trustProxy: token === undefined ? false : trustProxy,
     }),
+    requireOwnOrigin,
+    // The files of the page hold no data.
+    requireToken({ token, isOnLoopback, isOpen: request => findPage(request) !== undefined }),
+    requireDecodablePath,
+    page,
+    denyLateAndShed(() => false),
+    router,
+    answerNotFound,
+    handleError,
   )
-  // The files of the page hold no data.
-  app.use(requireOwnOrigin, markMalformedPath, page)
-  app.use(requireToken(token, isOnLoopback))
-  app.use(denyLateAndShed(() => false))
-  app.use(router)
-  app.use(answerNotFound, handleError)
-  return app
 }
 
 const SOURCES = "script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
@@ -117,11 +120,18 @@ function parseUrl(text: string): URL | undefined {
   return URL.canParse(text) ? new URL(text) : undefined
 }
 
+interface TokenOptions {
+  readonly token: string | undefined
+  readonly isOnLoopback: () => boolean
+  /** Whether a request needs no token. */
+  readonly isOpen: (request: Request) => boolean
+}
+
 /**
- * Throws `token_required` for a request without the token, or with another one. If `token` is `undefined`, everyone is let in
- * while the server listens on loopback only, and nobody otherwise.
+ * Throws `token_required` for a request without the token, or with another one, unless it `isOpen`. If `token` is `undefined`,
+ * everyone is let in while the server listens on loopback only, and nobody otherwise.
  */
-function requireToken(token: string | undefined, isOnLoopback: () => boolean): RequestHandler {
+function requireToken({ token, isOnLoopback, isOpen }: TokenOptions): RequestHandler {
   const expected = token === undefined ? undefined : digestOf(token)
 
   function isKnown(presented: string | undefined): boolean {
@@ -132,7 +142,7 @@ function requireToken(token: string | undefined, isOnLoopback: () => boolean): R
 
   return (request, _response, next) => {
     const presented = bearerToken(request)
-    if (isKnown(presented)) next()
+    if (isKnown(presented) || isOpen(request)) next()
     else next(new ServiceError('token_required', presented ? { headers: INVALID_TOKEN } : {}))
   }
 }
