@@ -180,6 +180,24 @@ export function describeBanStore({ name, open }: BanStoreHarness): void {
       await other.lift({ clientKeys: ['soon lifted'] })
       expect(seen).not.toContain(await store.revision())
     })
+
+    test('revision changes when another process puts a ban with the same end in the place of one', async () => {
+      const { store, other, banOf } = await opened()
+      await other.save(banOf('login', ANN))
+      const before = await store.revision()
+      await other.lift({ clientKeys: [ANN] })
+      await other.save(banOf('login', 'in its place'))
+      expect(await store.revision()).not.toBe(before)
+    })
+
+    test('revision changes when another process changes bans between two changes of this one', async () => {
+      const { store, other, banOf } = await opened()
+      const before = await store.revision()
+      await store.save(banOf('login', ANN))
+      await other.save(banOf('login', 'of the other'))
+      await store.save(banOf('login', 'é'))
+      expect(await store.revision()).not.toBe(before)
+    })
   })
 }
 

@@ -281,11 +281,14 @@ test('bans outlive restarts until their end, and act only while their rule is in
   expect(await next.statusOf('GET /users')).toBe(200)
 })
 
-const TABLES = byEngine({ sqlite: 'bans', postgres: 'bans, ban_changes' })
+const DROP_BANS = byEngine({
+  sqlite: 'DROP TABLE bans; DROP TABLE ban_changes',
+  postgres: 'DROP TABLE bans, ban_changes',
+})
 
 test('a ban that cannot be saved is still in force, and the log says so', async () => {
   const own = await openLimitedApp({ bans: [ONCE] })
-  await executeSql(own.databaseUrl, `DROP TABLE ${TABLES}`)
+  await executeSql(own.databaseUrl, DROP_BANS)
   expect(await own.statuses(2, 'POST /login')).toEqual([404, 403])
   const line = await until(() => own.linesOf('cannot persist a ban')[0])
   expect(line).toMatchObject({ level: 50 })
@@ -296,7 +299,7 @@ test('bans that cannot be refreshed stay as they were, and the log says so', asy
   const own = await openLimitedApp({ bans: [ONCE] })
   await own.ask('POST /login')
   await until(async () => (await storedBans(own)) === 1)
-  await executeSql(own.databaseUrl, `DROP TABLE ${TABLES}`)
+  await executeSql(own.databaseUrl, DROP_BANS)
   const message = 'cannot refresh bans, keeping those already loaded'
   await until(() => own.linesOf(message).length > 0)
   expect(own.linesOf(message)).toEqual([expect.objectContaining({ level: 50 })])
