@@ -4,7 +4,7 @@ import { createFakeClock } from '../support/fake-clock.ts'
 
 export interface BanStoreHarness {
   readonly name: string
-  /** An empty store, and the same store as another process opens it. Both use the clock `now`. */
+  /** An empty store, and the same store as another process opens it. The clock `now` stands for those of the machine. */
   open(now: () => number): Promise<{ readonly store: BanStore; readonly other: BanStore }>
 }
 
@@ -28,10 +28,13 @@ const LONG = '😀'.repeat(5000)
 export function describeBanStore({ name, open }: BanStoreHarness): void {
   async function opened() {
     const clock = createFakeClock()
+    const stores = await open(clock.now)
+    const startedAt = (await stores.store.now()) - clock.now()
     const banOf = (rule: string, clientKey: string, minutes = 60): Ban => {
-      return { rule, clientKey, endsAt: clock.now() + minutes * MINUTE, lastsMs: HOUR }
+      const endsAt = startedAt + clock.now() + minutes * MINUTE
+      return { rule, clientKey, endsAt, lastsMs: HOUR }
     }
-    return { clock, banOf, ...(await open(clock.now)) }
+    return { clock, banOf, ...stores }
   }
 
   describe(`BanStore: ${name}`, () => {

@@ -306,6 +306,62 @@ test('bans that cannot be refreshed stay as they were, and the log says so', asy
   expect(await own.statusOf('GET /users')).toBe(403)
 })
 
+/** Another service of the same database, whose wall clock is ahead. */
+function openWithClock(first: LimitedApp, aheadMs: number) {
+  const { clock, databaseUrl } = first
+  return openLimitedApp(
+    { bans: [ONCE] },
+    {
+      env: { DATABASE_URL: databaseUrl },
+      now: () => clock.now() + aheadMs,
+      monotonicNow: clock.now,
+    },
+  )
+}
+
+/** On SQLite, only Linux tells the starts of a machine apart. */
+const isClockShared = process.platform === 'linux' || byEngine({ sqlite: false, postgres: true })
+
+describe.skipIf(!isClockShared).each([2 * HOUR, -2 * HOUR])(
+  'a wall clock that was set on by %d ms',
+  aheadMs => {
+    test('neither shortens nor prolongs a ban for services that start later', async () => {
+      const first = await openLimitedApp({ bans: [ONCE] })
+      await first.statuses(1, 'POST /login')
+      first.clock.advance(10 * MINUTE)
+      const beside = await openWithClock(first, aheadMs)
+      expect(await denialOf(beside)).toEqual([403, '3000'])
+      // What this saves deletes bans that have ended.
+      await beside.statuses(1, 'POST /login', BOB)
+      await until(async () => (await first.statusOf('GET /users', BOB)) === 403)
+      expect([await denialOf(first, BOB), await denialOf(first)]).toEqual([
+        [403, '3600'],
+        [403, '3000'],
+      ])
+      expect(first.linesOf('ban lifted by another process')).toEqual([])
+      await Promise.all([first.stop(), beside.stop()])
+      const alone = await openWithClock(first, aheadMs)
+      expect([await denialOf(alone), await denialOf(alone, BOB)]).toEqual([
+        [403, '3000'],
+        [403, '3600'],
+      ])
+      first.clock.advance(50 * MINUTE)
+      expect(await alone.statusOf('GET /users')).toBe(200)
+    })
+
+    test('does not shorten the bans that an operator makes', async () => {
+      const first = await openLimitedApp({ bans: [ONCE] })
+      const beside = await openWithClock(first, aheadMs)
+      await beside.bans().add({ rule: 'login', client: ANN, for: '10 minutes' })
+      await until(async () => (await first.statusOf('GET /users')) === 403)
+      expect([await denialOf(first), await denialOf(beside)]).toEqual([
+        [403, '600'],
+        [403, '600'],
+      ])
+    })
+  },
+)
+
 test('a ban is not prolonged by a restart with the clock an hour back and a longer bantime', async () => {
   const rule = { ...ONCE, bantime: 20 }
   const first = await openLimitedApp({ bans: [rule] })

@@ -1,5 +1,6 @@
 import type { BanStore } from '../../limits/ban-store.ts'
 import { BAN_COLUMNS, type BanRow, createBanStore } from '../create-ban-store.ts'
+import { createBanClock } from './ban-clock.ts'
 import type { SqliteParts } from './sqlite-statements.ts'
 
 const UPSERT = `
@@ -19,9 +20,9 @@ const SELECT_MARK = `SELECT mark FROM ban_changes`
 
 /** Bans in SQLite. Saving a ban deletes some of those that have ended. */
 export function createSqliteBanStore(
-  parts: Pick<SqliteParts, 'statements' | 'writes' | 'now' | 'steadyNow'>,
+  parts: Pick<SqliteParts, 'statements' | 'writes' | 'steadyNow' | 'uptimeNow'>,
 ): BanStore {
-  const { writes, now, steadyNow } = parts
+  const { writes, steadyNow } = parts
   const { read, run } = parts.statements
   /** The last mark that this process has read or made. */
   let knownMark: unknown
@@ -38,8 +39,7 @@ export function createSqliteBanStore(
   }
 
   return createBanStore({
-    // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
-    now: () => Math.min(steadyNow(), now()),
+    steadyNow,
     table: {
       read,
 
@@ -61,6 +61,8 @@ export function createSqliteBanStore(
         knownMark = mark
         return revision
       },
+
+      clockOffset: createBanClock(parts),
 
       toStored: text => text,
       fromStored: stored => stored,
