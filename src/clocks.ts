@@ -1,3 +1,5 @@
+import { uptime } from 'node:os'
+
 /** The clocks of one service. */
 export interface Clocks {
   /** Milliseconds since the epoch. Jumps when the machine's clock is set. */
@@ -9,13 +11,20 @@ export interface Clocks {
    * machine's clock is set, so a period of a day lasts a day.
    */
   readonly steadyNow: () => number
+  /** Milliseconds since the machine started: the same for all its processes, whatever its clock is set to. */
+  readonly uptimeNow: () => number
+  /** Of a test: replaces the clock of a database server. Milliseconds since the epoch. */
+  readonly serverNow?: (() => number) | undefined
 }
 
 /** The clocks of the machine, or of a test. */
 export function createClocks({
   now = Date.now,
   monotonicNow = () => performance.now(),
-}: Partial<Pick<Clocks, 'now' | 'monotonicNow'>> = {}): Clocks {
+  uptimeNow = () => uptime() * 1000,
+  serverNow,
+}: Partial<Omit<Clocks, 'steadyNow'>> = {}): Clocks {
   const offset = now() - monotonicNow()
-  return { now, monotonicNow, steadyNow: () => Math.floor(offset + monotonicNow()) }
+  const steadyNow = () => Math.floor(offset + monotonicNow())
+  return { now, monotonicNow, steadyNow, uptimeNow, serverNow }
 }

@@ -1,4 +1,4 @@
-import { createClocks } from './clocks.ts'
+import { type Clocks, createClocks } from './clocks.ts'
 import { type Config, type DatabaseLocation, describeMistake } from './config/settings.ts'
 import { createPostgresEngine } from './storage/postgres/postgres-storage.ts'
 import { createSqliteEngine } from './storage/sqlite/sqlite-storage.ts'
@@ -8,7 +8,10 @@ import { blaming } from './storage/unusable-database.ts'
 /** Opens the database for a service, and creates it if it is missing. Throws `UnusableDatabase`. */
 export function openStorage(
   { database, maxWaitingWrites }: Config,
-  options: Pick<OpenStorageOptions, 'now' | 'steadyNow' | 'onWarning' | 'onCommit' | 'onIndexing'>,
+  options: Pick<
+    OpenStorageOptions,
+    (keyof Clocks & keyof OpenStorageOptions) | 'onWarning' | 'onCommit' | 'onIndexing'
+  >,
 ): Promise<Storage> {
   return engineOf(database).open({ maxWaitingWrites, ifMissing: 'create', ...options })
 }
@@ -23,8 +26,7 @@ export function openStorageForCommand(
   { database, maxWaitingWrites }: Config,
   { ifMissing, ...options }: CommandStorageOptions,
 ): Promise<Storage> {
-  const { now, steadyNow } = createClocks()
-  const shared = { now, steadyNow, maxWaitingWrites, ...options }
+  const shared = { ...createClocks(), maxWaitingWrites, ...options }
   const describe = (reason: string) => describeMistake('DATABASE_URL', database.url, reason)
   return blaming(describe, async () => {
     const engine = engineOf(database)

@@ -41,13 +41,12 @@ export interface OpenLimits {
 /** Opens the limits of a service. Rejects when its bans cannot be read. Throws `OperatorError` when its counters cannot be used. */
 export async function openLimits(options: LimitsOptions): Promise<OpenLimits> {
   const { config, clocks, storage, log, limits } = options
-  const { now } = clocks
   logWarnings(options)
   const { store, isLocal, close } = await openCounters(options)
   const notices = createNotices(options.lines)
   try {
     const bans = await openBanList({
-      ...clocks,
+      monotonicNow: clocks.monotonicNow,
       store: storage.bans,
       untilReachable: storage.untilReachable,
       onStoreFailure: err => log.error({ err }, 'cannot persist a ban'),
@@ -57,14 +56,17 @@ export async function openLimits(options: LimitsOptions): Promise<OpenLimits> {
         const { happened, ban } = change
         // The client may have strikes here too.
         void (happened === 'made'
-          ? forgetStrikesSoon(ban, ban.endsAt - now(), { store, notices })
+          ? forgetStrikesSoon(ban, ban.endsAt - bans.now(), { store, notices })
           : forgetStrikes(ban, { store, notices }))
       },
     })
-    const limiter = createLimiter({ limits, store, bans, notices, now })
+    const limiter = createLimiter({ limits, store, bans, notices, now: clocks.now })
     return {
       limiter,
-      bans: createBanControl({ banStore: storage.bans, store, bans, notices, now, limiter }),
+      bans: createBanControl({
+        ...{ banStore: storage.bans, store, bans, notices, limiter },
+        now: bans.now,
+      }),
       isCountingLocally: isLocal,
       report: () => ({ ...limiter.report(), store: config.cacheStore, isStoreUp: !isLocal() }),
       close: async () => {

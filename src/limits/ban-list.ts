@@ -21,8 +21,6 @@ export type BanList = Awaited<ReturnType<typeof openBanList>>
 
 export interface BanListOptions {
   readonly store: BanStore
-  /** Milliseconds since the epoch. */
-  readonly now: () => number
   /** Milliseconds of a clock that never goes back: setting the wall clock neither prolongs nor shortens a ban. */
   readonly monotonicNow: () => number
   /** Called once for a ban that cannot be saved now. It is tried again until it is saved, ends or is replaced. */
@@ -48,8 +46,11 @@ const MAX_SAVES = 100
 /** A change must take effect within two seconds, of which reading `MAX_BANS` bans takes 0.2. */
 const FOLLOW_EVERY_MS = 500
 
+/** How much the clocks of two processes of one store may differ. */
+const MAX_SKEW_MS = 1000
+
 interface Entry {
-  /** As the store has it, by the wall clock: the only one that processes share. */
+  /** As the store has it. */
   readonly ban: Ban
   /** By the monotonic clock. */
   readonly endsAt: number
@@ -60,8 +61,7 @@ interface Entry {
 
 /** Reads the bans in the store, and then follows its changes. Rejects when it cannot be read. */
 export async function openBanList(options: BanListOptions) {
-  const { store, now, monotonicNow, maxBans = MAX_BANS } = options
-  const { untilReachable = work => work() } = options
+  const { store, monotonicNow, maxBans = MAX_BANS, untilReachable = work => work() } = options
   /** In the order in which they were made or read. */
   const entries = new Map<string, Entry>()
   const saves = new Set<Promise<unknown>>()
@@ -71,6 +71,9 @@ export async function openBanList(options: BanListOptions) {
   let hasRefused = false
   let isClosed = false
 
+  const offset = (await untilReachable(store.now)) - monotonicNow()
+  /** The time by the clock of the store. */
+  const now = () => offset + monotonicNow()
   const monotonicEndOf = (ban: Ban) => monotonicNow() + remainingOf(ban, now())
 
   function hold(ban: Ban, state: Entry['state']): Entry {
@@ -98,6 +101,8 @@ export async function openBanList(options: BanListOptions) {
     const lifted: BanChange[] = []
     for (const [key, entry] of settled) {
       if (stored.has(key) || entries.get(key) !== entry) continue
+      // Not lifted, but deleted by a process for which it has ended.
+      if (entry.ban.endsAt - now() < MAX_SKEW_MS) continue
       entries.delete(key)
       if (entry.endsAt > monotonicNow()) lifted.push({ happened: 'lifted', ban: entry.ban })
     }
@@ -176,11 +181,10 @@ export async function openBanList(options: BanListOptions) {
     }
   }
 
-  /** A ban that has ended only by the monotonic clock is kept: the next read would take it for a new one. */
+  /** A ban that has ended, but not yet in the store, is kept: the next read would take it for a new one. */
   function dropEnded(): void {
-    const [instant, wallMs] = [monotonicNow(), now()]
     for (const [key, { endsAt, ban }] of entries) {
-      if (endsAt <= instant && ban.endsAt <= wallMs) entries.delete(key)
+      if (endsAt <= monotonicNow() && ban.endsAt <= now()) entries.delete(key)
     }
   }
 
@@ -192,6 +196,8 @@ export async function openBanList(options: BanListOptions) {
   }, FOLLOW_EVERY_MS).unref()
 
   return {
+    now,
+
     isEmpty: () => entries.size === 0,
 
     /** How many bans are in force, without those of rules in dry run. */

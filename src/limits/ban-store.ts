@@ -3,16 +3,13 @@ export interface Ban {
   readonly rule: string
   /** The key under which the rule counts the client. */
   readonly clientKey: string
-  /** Milliseconds since the epoch. */
+  /** By the clock of its store: see `BanStore`. */
   readonly endsAt: number
   /** The length of the ban when it was made, in milliseconds. */
   readonly lastsMs: number
 }
 
-/**
- * What is left of a ban, in milliseconds: never more than its length, even if the clock was set back since.
- * `now` is in milliseconds since the epoch.
- */
+/** What is left of a ban at `now` by the clock of its store, in milliseconds. Never more than its length. */
 export function remainingOf({ endsAt, lastsMs }: Ban, now: number): number {
   return Math.min(endsAt - now, lastsMs)
 }
@@ -41,8 +38,13 @@ export interface BanPage {
 /**
  * Keeps bans across restarts and shares them between processes. Each call may cost a round trip, ends within seconds, and
  * throws `storage_unavailable` when the storage cannot be used now.
+ *
+ * Its clock is the same for all processes of the database. It shows about the wall time, but does not follow a clock that is
+ * set while the machine of the database runs.
  */
 export interface BanStore {
+  /** The time by the clock of this store, in milliseconds since the epoch. */
+  now(): Promise<number>
   /**
    * The bans that have not ended, in parts, the first to end first. The event loop runs between two parts. A ban that changes
    * meanwhile may be missing; `revision` then differs from its earlier value.

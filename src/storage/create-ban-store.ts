@@ -14,6 +14,8 @@ export interface BanTable extends Pick<SharedStatements, 'read'> {
   /** Deletes the bans that meet a condition in SQL, and returns `BAN_COLUMNS` of each. */
   deleteWhere(condition: string, values: readonly unknown[]): Promise<BanRow[]>
   readonly revision: BanStore['revision']
+  /** What to add to `steadyNow` for the clock of `BanStore`; `undefined` while that cannot be told. */
+  clockOffset(): Promise<number | undefined>
   /** A text as the table keeps it, and back. */
   toStored(text: string): string
   fromStored(stored: string): string
@@ -23,8 +25,7 @@ export interface BanTable extends Pick<SharedStatements, 'read'> {
 
 export interface BanStoreOptions {
   readonly table: BanTable
-  /** Milliseconds since the epoch. Bans that end before this time are treated as ended. */
-  readonly now: () => number
+  readonly steadyNow: () => number
 }
 
 /** Reading this many takes some milliseconds. */
@@ -42,14 +43,19 @@ const SELECT_FIRST_PAGE = selectPage('ends_at > $1')
 const SELECT_NEXT_PAGE = selectPage('ends_at >= $1 AND (ends_at, rule, client_key) > ($1, $2, $3)')
 
 /** Bans in the table `bans` of either engine. */
-export function createBanStore({ table, now }: BanStoreOptions): BanStore {
+export function createBanStore({ table, steadyNow }: BanStoreOptions): BanStore {
   const { read, save, deleteWhere, revision, toStored, fromStored, inUtf8 } = table
 
-  /** The engines compare with whole numbers. */
-  const wholeNow = () => Math.floor(now())
+  let offset: number | undefined
+
+  /** A whole number, as the tables have. */
+  async function now(): Promise<number> {
+    offset ??= await table.clockOffset()
+    return Math.floor(steadyNow() + (offset ?? 0))
+  }
 
   async function* load(): AsyncIterable<readonly Ban[]> {
-    let page = await read<BanRow>(SELECT_FIRST_PAGE, [wholeNow()])
+    let page = await read<BanRow>(SELECT_FIRST_PAGE, [await now()])
     for (;;) {
       yield page.map(toBan)
       const last = page[PAGE_ROWS - 1]
@@ -86,10 +92,12 @@ export function createBanStore({ table, now }: BanStoreOptions): BanStore {
   }
 
   return {
+    now,
+
     load,
 
     list: async query => {
-      const values: unknown[] = [wholeNow(), query.limit + 1]
+      const values: unknown[] = [await now(), query.limit + 1]
       const conditions = [...conditionsOf(query, values), placeCondition(query, values)]
       const rows = await read<BanRow>(
         `SELECT ${BAN_COLUMNS} FROM bans WHERE ends_at > $1 AND ${conditions.join(' AND ')}
@@ -100,18 +108,19 @@ export function createBanStore({ table, now }: BanStoreOptions): BanStore {
     },
 
     // Rules allow fractions of a millisecond, the tables only whole ones.
-    save: ({ endsAt, lastsMs, ...ban }, { replaces } = { replaces: true }) =>
+    save: async ({ endsAt, lastsMs, ...ban }, { replaces } = { replaces: true }) =>
       save(
         { ...ban, endsAt: Math.ceil(endsAt), lastsMs: Math.ceil(lastsMs) },
-        { now: wholeNow(), replaces },
+        { now: await now(), replaces },
       ),
 
     lift: async selection => {
       const values: unknown[] = []
       const condition = conditionsOf(selection, values).join(' AND ') || 'true'
       const deleted = (await deleteWhere(condition, values)).map(toBan)
+      const instant = await now()
       return deleted
-        .filter(({ endsAt }) => endsAt > now())
+        .filter(({ endsAt }) => endsAt > instant)
         .sort((one, other) => one.endsAt - other.endsAt)
     },
 

@@ -53,6 +53,9 @@ export interface OpenStorageOptions {
   readonly now: () => number
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
   readonly steadyNow: () => number
+  /** These are those of `Clocks`. */
+  readonly uptimeNow: () => number
+  readonly serverNow?: (() => number) | undefined
   /** Writes that may wait at a time; a write beyond that throws `overloaded`. */
   readonly maxWaitingWrites: number
   /**

@@ -4,7 +4,7 @@ import type { IndexingProgress, OpenStorageOptions } from './storage.ts'
 
 /** The index of words of an engine. */
 export interface IndexedWords {
-  /** Whether all users can be found by their words. */
+  /** Whether all users can be found by their words, or lack only those that a service with newer rules adds. */
   areComplete(): Promise<boolean>
   /** Indexes the next users that lack words, in one transaction. Undefined while another process does it. */
   addNext(): Promise<IndexingProgress | undefined>

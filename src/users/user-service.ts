@@ -2,7 +2,7 @@ import { ServiceError } from '../errors.ts'
 import type { Cursors } from './cursor.ts'
 import { type CreatedUser, createOnce } from './idempotency.ts'
 import { isCurrentDigest } from './passwords/digest.ts'
-import type { PasswordHasher } from './passwords/hasher.ts'
+import { mayGoOn, type PasswordHasher } from './passwords/hasher.ts'
 import { createUserLists, createWholeLists } from './user-lists.ts'
 import type {
   NewUser,
@@ -43,6 +43,7 @@ export type UserService = ReturnType<typeof createUserService>
 export function createUserService(options: UserServiceOptions) {
   const { users, passwords, rules } = options
   const createKeyed = createOnce({ ...options, prepare })
+  const upgrade = createUpgrade(options)
 
   /** Throws `validation_failed` with every wrong field, a taken e-mail among them. */
   async function requireValid<T>(parsed: Parsed<T>, exceptId?: number): Promise<T> {
@@ -115,7 +116,11 @@ export function createUserService(options: UserServiceOptions) {
       for (let comparison = 1; comparison <= MAX_COMPARISONS; comparison++) {
         const change = await toChange(id, input, precondition)
         const updated = await users.update(id, change, precondition)
-        if (updated !== 'digest_changed') return requireUser(updated)
+        if (updated === 'digest_changed') continue
+        const { judgedDigest, passwordDigest } = change
+        const isVerified = judgedDigest != null && passwordDigest === undefined
+        if (isVerified) void upgrade(id, judgedDigest, input.password as string)
+        return requireUser(updated)
       }
       throw new ServiceError('overloaded')
     },
@@ -126,21 +131,22 @@ export function createUserService(options: UserServiceOptions) {
       if (!existed) throw new ServiceError('user_not_found')
     },
 
-    verify: createVerification(options),
+    verify: createVerification(options, upgrade),
   }
 }
 
-/** Verifies passwords for other programs. */
-function createVerification({ users, passwords, rules, onUpgradeFailure }: UserServiceOptions) {
+/**
+ * Replaces the digest of a user by a current one of the password that it verified, in the background. Clients cannot see it,
+ * and a password that was changed meanwhile stays.
+ */
+function createUpgrade({ users, passwords, onUpgradeFailure }: UserServiceOptions) {
   /** Users whose digest is being replaced. */
   const upgrading = new Set<number>()
 
-  /** Runs in the background. */
-  async function upgrade(id: number, previous: string, password: string): Promise<void> {
-    if (upgrading.has(id)) return
+  return async (id: number, previous: string, password: string): Promise<void> => {
+    if (isCurrentDigest(previous) || upgrading.has(id)) return
     upgrading.add(id)
     try {
-      // Replaces only the verified digest. A password that was changed meanwhile stays.
       await users.replaceDigest(id, { previous, next: await passwords.hash(password) })
     } catch (error) {
       if (!(error instanceof ServiceError)) onUpgradeFailure(error)
@@ -148,10 +154,15 @@ function createVerification({ users, passwords, rules, onUpgradeFailure }: UserS
       upgrading.delete(id)
     }
   }
+}
 
+type Upgrade = ReturnType<typeof createUpgrade>
+
+/** Verifies passwords for other programs. */
+function createVerification({ users, passwords, rules }: UserServiceOptions, upgrade: Upgrade) {
   /**
-   * The user with the e-mail and the password of a body. Replaces its digest by a current one afterwards, if that is of
-   * another kind or weaker. Throws `validation_failed`, and `wrong_credentials` for an unknown e-mail, a user without a
+   * The user with the e-mail and the password of a body. Replaces its digest afterwards, unless that may be of a longer
+   * password. Throws `validation_failed`, and `wrong_credentials` for an unknown e-mail, a user without a
    * password and a wrong password, after about the same time.
    */
   return async (body: unknown): Promise<StoredUser> => {
@@ -166,7 +177,7 @@ function createVerification({ users, passwords, rules, onUpgradeFailure }: UserS
       throw new ServiceError('wrong_credentials')
     }
     const { user } = found
-    if (!isCurrentDigest(digest)) void upgrade(user.id, digest, password)
+    if (!mayGoOn(digest, password)) void upgrade(user.id, digest, password)
     return user
   }
 }

@@ -4,7 +4,7 @@ import { createFakeClock } from '../support/fake-clock.ts'
 
 export interface BanStoreHarness {
   readonly name: string
-  /** An empty store, and the same store as another process opens it. Both use the clock `now`. */
+  /** An empty store, and the same store as another process opens it. The clock `now` stands for those of the machine. */
   open(now: () => number): Promise<{ readonly store: BanStore; readonly other: BanStore }>
 }
 
@@ -28,10 +28,13 @@ const LONG = '😀'.repeat(5000)
 export function describeBanStore({ name, open }: BanStoreHarness): void {
   async function opened() {
     const clock = createFakeClock()
+    const stores = await open(clock.now)
+    const startedAt = (await stores.store.now()) - clock.now()
     const banOf = (rule: string, clientKey: string, minutes = 60): Ban => {
-      return { rule, clientKey, endsAt: clock.now() + minutes * MINUTE, lastsMs: HOUR }
+      const endsAt = startedAt + clock.now() + minutes * MINUTE
+      return { rule, clientKey, endsAt, lastsMs: HOUR }
     }
-    return { clock, banOf, ...(await open(clock.now)) }
+    return { clock, banOf, ...stores }
   }
 
   describe(`BanStore: ${name}`, () => {
@@ -179,6 +182,24 @@ export function describeBanStore({ name, open }: BanStoreHarness): void {
       await store.save(banOf('login', 'soon lifted'))
       await other.lift({ clientKeys: ['soon lifted'] })
       expect(seen).not.toContain(await store.revision())
+    })
+
+    test('revision changes when another process puts a ban with the same end in the place of one', async () => {
+      const { store, other, banOf } = await opened()
+      await other.save(banOf('login', ANN))
+      const before = await store.revision()
+      await other.lift({ clientKeys: [ANN] })
+      await other.save(banOf('login', 'in its place'))
+      expect(await store.revision()).not.toBe(before)
+    })
+
+    test('revision changes when another process changes bans between two changes of this one', async () => {
+      const { store, other, banOf } = await opened()
+      const before = await store.revision()
+      await store.save(banOf('login', ANN))
+      await other.save(banOf('login', 'of the other'))
+      await store.save(banOf('login', 'é'))
+      expect(await store.revision()).not.toBe(before)
     })
   })
 }

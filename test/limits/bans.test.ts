@@ -281,11 +281,14 @@ test('bans outlive restarts until their end, and act only while their rule is in
   expect(await next.statusOf('GET /users')).toBe(200)
 })
 
-const TABLES = byEngine({ sqlite: 'bans', postgres: 'bans, ban_changes' })
+const DROP_BANS = byEngine({
+  sqlite: 'DROP TABLE bans; DROP TABLE ban_changes',
+  postgres: 'DROP TABLE bans, ban_changes',
+})
 
 test('a ban that cannot be saved is still in force, and the log says so', async () => {
   const own = await openLimitedApp({ bans: [ONCE] })
-  await executeSql(own.databaseUrl, `DROP TABLE ${TABLES}`)
+  await executeSql(own.databaseUrl, DROP_BANS)
   expect(await own.statuses(2, 'POST /login')).toEqual([404, 403])
   const line = await until(() => own.linesOf('cannot persist a ban')[0])
   expect(line).toMatchObject({ level: 50 })
@@ -296,12 +299,68 @@ test('bans that cannot be refreshed stay as they were, and the log says so', asy
   const own = await openLimitedApp({ bans: [ONCE] })
   await own.ask('POST /login')
   await until(async () => (await storedBans(own)) === 1)
-  await executeSql(own.databaseUrl, `DROP TABLE ${TABLES}`)
+  await executeSql(own.databaseUrl, DROP_BANS)
   const message = 'cannot refresh bans, keeping those already loaded'
   await until(() => own.linesOf(message).length > 0)
   expect(own.linesOf(message)).toEqual([expect.objectContaining({ level: 50 })])
   expect(await own.statusOf('GET /users')).toBe(403)
 })
+
+/** Another service of the same database, whose wall clock is ahead. */
+function openWithClock(first: LimitedApp, aheadMs: number) {
+  const { clock, databaseUrl } = first
+  return openLimitedApp(
+    { bans: [ONCE] },
+    {
+      env: { DATABASE_URL: databaseUrl },
+      now: () => clock.now() + aheadMs,
+      monotonicNow: clock.now,
+    },
+  )
+}
+
+/** On SQLite, only Linux tells the starts of a machine apart. */
+const isClockShared = process.platform === 'linux' || byEngine({ sqlite: false, postgres: true })
+
+describe.skipIf(!isClockShared).each([2 * HOUR, -2 * HOUR])(
+  'a wall clock that was set on by %d ms',
+  aheadMs => {
+    test('neither shortens nor prolongs a ban for services that start later', async () => {
+      const first = await openLimitedApp({ bans: [ONCE] })
+      await first.statuses(1, 'POST /login')
+      first.clock.advance(10 * MINUTE)
+      const beside = await openWithClock(first, aheadMs)
+      expect(await denialOf(beside)).toEqual([403, '3000'])
+      // What this saves deletes bans that have ended.
+      await beside.statuses(1, 'POST /login', BOB)
+      await until(async () => (await first.statusOf('GET /users', BOB)) === 403)
+      expect([await denialOf(first, BOB), await denialOf(first)]).toEqual([
+        [403, '3600'],
+        [403, '3000'],
+      ])
+      expect(first.linesOf('ban lifted by another process')).toEqual([])
+      await Promise.all([first.stop(), beside.stop()])
+      const alone = await openWithClock(first, aheadMs)
+      expect([await denialOf(alone), await denialOf(alone, BOB)]).toEqual([
+        [403, '3000'],
+        [403, '3600'],
+      ])
+      first.clock.advance(50 * MINUTE)
+      expect(await alone.statusOf('GET /users')).toBe(200)
+    })
+
+    test('does not shorten the bans that an operator makes', async () => {
+      const first = await openLimitedApp({ bans: [ONCE] })
+      const beside = await openWithClock(first, aheadMs)
+      await beside.bans().add({ rule: 'login', client: ANN, for: '10 minutes' })
+      await until(async () => (await first.statusOf('GET /users')) === 403)
+      expect([await denialOf(first), await denialOf(beside)]).toEqual([
+        [403, '600'],
+        [403, '600'],
+      ])
+    })
+  },
+)
 
 test('a ban is not prolonged by a restart with the clock an hour back and a longer bantime', async () => {
   const rule = { ...ONCE, bantime: 20 }

@@ -20,7 +20,7 @@ import { UNHURRIED } from './unhurried.ts'
 export interface TestAppOptions {
   /** Variables of the environment that differ from their defaults. */
   readonly env?: Environment
-  /** Milliseconds since the epoch. Replaces both clocks of the service, unless the other one is given too. */
+  /** Milliseconds since the epoch. Replaces all clocks of the service, unless the others are given too. */
   readonly now?: () => number
   /** The clock that does not jump, if it differs from `now`. */
   readonly monotonicNow?: () => number
@@ -97,7 +97,10 @@ export async function openTestApp(
   const service = await openService({
     config,
     log,
-    clocks: createClocks({ ...(now && { now }), ...(monotonicNow && { monotonicNow }) }),
+    clocks: createClocks({
+      ...(now && { now }),
+      ...(monotonicNow && { monotonicNow, uptimeNow: monotonicNow, serverNow: monotonicNow }),
+    }),
     ...(timeouts && { timeouts }),
   })
   const management = await openManagementPort({ config, log, operations: service.operations })

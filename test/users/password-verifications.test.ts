@@ -191,6 +191,33 @@ describe('a successful verification', () => {
     })
   })
 
+  // bcrypt ignores what follows 72 bytes. Three bytes of the first become two in NFKC.
+  test.each(['\ufb01', 'x'])(
+    'keeps a digest of bcrypt that cannot tell how the password ends, and obeys it (%j)',
+    async first => {
+      const start = first + 'x'.repeat(72 - Buffer.byteLength(first))
+      const digest = hashBcrypt(`${start} of the owner`, 4)
+      const user = await createWithDigest(digest)
+      const { email } = user
+      for (const end of [' of another', '', '\0', ' of the owner']) {
+        await verify({ email, password: start + end }).expect(200)
+      }
+      await verify({ email, password: `y${start.slice(1)} of the owner` }).expect(422)
+      // Passwords wait in one queue, so this one comes after those that verifications would hash.
+      await create({ email: `after${user.id}@x.co` })
+      expect(await storedDigest(user)).toBe(digest)
+    },
+  )
+
+  test('replaces a digest of bcrypt that judges all of the password', async () => {
+    const longest = 'é'.repeat(35).padEnd(36, 'x')
+    const user = await createWithDigest(hashBcrypt(longest, 4))
+    await verify({ email: user.email, password: longest }).expect(200)
+    await untilPasses(async () => expect(isCurrentDigest(await storedDigest(user))).toBe(true))
+    await verify({ email: user.email, password: longest }).expect(200)
+    await verify({ email: user.email, password: `${longest}x` }).expect(422)
+  })
+
   test('never undoes a change of the password, nor does another one at the same time', async () => {
     const user = await createWithDigest(hashBcrypt(password, 4))
     const { email } = user
@@ -211,4 +238,33 @@ describe('a successful verification', () => {
       await verify(old).expect(422)
     }
   })
+})
+
+describe('PUT /users/{id} of a user whose digest is of bcrypt', () => {
+  const put = ({ id }: { readonly id: number }, password: string) =>
+    app.http.put(`/users/${id}`).send({ user: { password } }).expect(200)
+
+  test('with a password beyond 72 bytes is a change, also of the same password, until it is of Argon2id', async () => {
+    const start = 'é'.repeat(36)
+    const user = await createWithDigest(hashBcrypt(`${start} of the owner`, 4))
+    const { email } = user
+    const { body } = await put(user, `${start} of the owner`)
+    expect(body.updated_at > user.updated_at).toBe(true)
+    expect(isCurrentDigest(await storedDigest(user))).toBe(true)
+    await verify({ email, password: `${start} of another` }).expect(422)
+    await verify({ email, password: start }).expect(422)
+    expect((await put(user, `${start} of the owner`)).body).toEqual(body)
+  })
+
+  test.each([password, 'x'.repeat(72)])(
+    'with the same password of at most 72 bytes is no change, and replaces the digest: %j',
+    async given => {
+      const user = await createWithDigest(hashBcrypt(given, 4))
+      expect((await put(user, given)).body).toEqual(user)
+      await untilPasses(async () => expect(isCurrentDigest(await storedDigest(user))).toBe(true))
+      await verify({ email: user.email, password: given }).expect(200)
+      await verify({ email: user.email, password: `${given}x` }).expect(422)
+      expect((await app.http.get(`/users/${user.id}`)).body).toEqual(user)
+    },
+  )
 })

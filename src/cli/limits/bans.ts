@@ -27,14 +27,14 @@ import {
 
 /** Prints the bans in force, ordered by rule and then by client. */
 export async function listBans(terminal: Terminal, { json }: JsonFlags): Promise<number> {
-  const bans = await withBans(readConfig(terminal), readBans)
-  if (json)
-    await printJson(
-      terminal,
-      bans.map(ban => jsonOf(ban, Date.now())),
-    )
-  else if (bans.length === 0) await print(terminal, 'no bans')
-  else await print(terminal, bans.map(lineOf).join('\n'))
+  const { result: bans, now } = await withBans(readConfig(terminal), readBans)
+  const lines = bans.map(ban => lineOf(ban, now))
+  await (json
+    ? printJson(
+        terminal,
+        bans.map(ban => jsonOf(ban, now)),
+      )
+    : print(terminal, lines.join('\n') || 'no bans'))
   return EXIT.done
 }
 
@@ -53,7 +53,7 @@ export async function liftBans(terminal: Terminal, options: LiftOptions): Promis
     ...(key !== undefined && { clientKeys: possibleKeys(key) }),
     ...(rule !== undefined && { rule }),
   }
-  const bans = await withBans(readConfig(terminal), store => store.lift(selection))
+  const { result: bans, now } = await withBans(readConfig(terminal), store => store.lift(selection))
   if (json) await printJson(terminal, { lifted: bans.length })
   if (bans.length === 0 && isSome) {
     const ofClient = key === undefined ? '' : ` of ${textInWords(key)}`
@@ -61,7 +61,7 @@ export async function liftBans(terminal: Terminal, options: LiftOptions): Promis
     throw new OperatorError([`there is no ban${ofClient}${byRule}; see bans list`])
   }
   if (!json)
-    await print(terminal, bans.map(ban => `lifted: ${lineOf(ban)}`).join('\n') || 'no bans')
+    await print(terminal, bans.map(ban => `lifted: ${lineOf(ban, now)}`).join('\n') || 'no bans')
   return EXIT.done
 }
 
@@ -88,7 +88,7 @@ export async function addBan(terminal: Terminal, options: BanOptions): Promise<n
   const checked = checkBanOrder(order, {
     bans: limitsFile === undefined ? undefined : (await readLimits(limitsFile)).bans,
     isCounting: cacheStore !== 'none',
-    now: Date.now(),
+    now: 0,
   })
   if ('mistakes' in checked) {
     throw new OperatorError(
@@ -97,11 +97,14 @@ export async function addBan(terminal: Terminal, options: BanOptions): Promise<n
       }),
     )
   }
-  const { ban } = checked
-  await withBans(config, store => store.save(ban))
+  const { result: ban, now } = await withBans(config, async (store, now) => {
+    const ban = { ...checked.ban, endsAt: now + checked.ban.lastsMs }
+    await store.save(ban)
+    return ban
+  })
   await (options.json
-    ? printJson(terminal, jsonOf(ban, Date.now()))
-    : print(terminal, `banned: ${lineOf(ban)}`))
+    ? printJson(terminal, jsonOf(ban, now))
+    : print(terminal, `banned: ${lineOf(ban, now)}`))
   return EXIT.done
 }
 
@@ -118,17 +121,22 @@ async function readBans(store: BanStore): Promise<readonly Ban[]> {
   }
 }
 
-async function withBans<T>(config: Config, work: (store: BanStore) => Promise<T>): Promise<T> {
+/** The result of `work`, and the time by the clock of the store. */
+async function withBans<T>(
+  config: Config,
+  work: (store: BanStore, now: number) => Promise<T>,
+): Promise<{ readonly result: T; readonly now: number }> {
   const storage = await openStorageForCommand(config, { ifMissing: 'refuse' })
   try {
-    return await work(storage.bans)
+    const now = await storage.bans.now()
+    return { result: await work(storage.bans, now), now }
   } finally {
     await storage.close()
   }
 }
 
-function lineOf(ban: Ban): string {
+function lineOf(ban: Ban, now: number): string {
   const { rule, clientKey } = ban
-  const left = inWords(remainingOf(ban, Date.now()) / 1000)
-  return `${textInWords(rule)}  ${textInWords(clientKey)}  until ${endOf(ban, Date.now())} (${left})`
+  const left = inWords(remainingOf(ban, now) / 1000)
+  return `${textInWords(rule)}  ${textInWords(clientKey)}  until ${endOf(ban, now)} (${left})`
 }

@@ -87,6 +87,7 @@ async function sendAll(repeated: Repeated): Promise<readonly TrialResult[]> {
   const cacheStore = config.cacheStore === 'none' ? 'none' : 'memory'
   const { key: name } = request
   let nowMs = Date.now()
+  const now = () => nowMs
   const service = await openService({
     config: {
       ...config,
@@ -99,7 +100,7 @@ async function sendAll(repeated: Repeated): Promise<readonly TrialResult[]> {
     },
     limits,
     log,
-    clocks: createClocks({ now: () => nowMs, monotonicNow: () => nowMs }),
+    clocks: createClocks({ now, monotonicNow: now, uptimeNow: now }),
     ...(name !== undefined && { keys: { recognise: () => ({ name, scopes: new Set(SCOPES) }) } }),
   })
   const rulesNow = () => service.limitsReport()?.rules ?? []

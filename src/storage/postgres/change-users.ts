@@ -7,7 +7,7 @@ import { joinCalls, joinLookups } from './join-calls.ts'
 import { type Connections, columnsOf, type Row } from './postgres-connections.ts'
 import { violates } from './postgres-errors.ts'
 import type { ShortReads } from './user-reads.ts'
-import { REPLACE_WORDS, vectorOf, WRITES_WORDS, wordsText } from './user-words.ts'
+import { DECLARES_WORDS, REPLACE_WORDS, vectorOf, wordsText } from './user-words.ts'
 
 const FIND_ROWS = {
   name: 'find_rows',
@@ -33,7 +33,7 @@ const CHANGE = {
     ), changed AS (
       UPDATE users SET name = found.name, name_lower = found.name_lower, email = found.email,
         password_digest = found.digest, updated_at = found.updated_at
-      FROM found WHERE users.id = found.id AND ${WRITES_WORDS}
+      FROM found WHERE users.id = found.id AND ${DECLARES_WORDS}
       RETURNING users.id
     ), named AS (
       INSERT INTO users_words AS former (id, words)

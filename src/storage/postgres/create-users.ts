@@ -14,7 +14,7 @@ import { joinCalls } from './join-calls.ts'
 import { type Connections, columnsOf, type Row, type Statement } from './postgres-connections.ts'
 import { NO_MORE_IDS, sqlStateOf, violates } from './postgres-errors.ts'
 import { REPRESENTATION, type ShortReads } from './user-reads.ts'
-import { REPLACE_WORDS, vectorOf, WRITES_WORDS, wordsText } from './user-words.ts'
+import { DECLARES_WORDS, REPLACE_WORDS, vectorOf, wordsText } from './user-words.ts'
 
 interface Create {
   readonly user: NewUser
@@ -28,7 +28,7 @@ const CREATED = `
     SELECT name, name_lower, email, password_digest, $6, $6
     FROM unnest($1::text[], $2::text[], $3::text[], $4::text[])
       AS wanted (name, name_lower, email, password_digest)
-    WHERE ${WRITES_WORDS}
+    WHERE ${DECLARES_WORDS}
     ORDER BY lower(email COLLATE "C")
     ON CONFLICT ON CONSTRAINT users_email_unique DO NOTHING
     RETURNING id, email, updated_at, ${REPRESENTATION} AS json

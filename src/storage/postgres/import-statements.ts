@@ -5,7 +5,7 @@ import type { UserRow } from '../../users/user-repository.ts'
 import { foldCase } from '../../users/user-schemas.ts'
 import { type Connections, columnsOf, type Row, type Session } from './postgres-connections.ts'
 import { NO_MORE_IDS, sqlStateOf } from './postgres-errors.ts'
-import { insertWords, upsertWords, WRITES_WORDS, wordsText } from './user-words.ts'
+import { DECLARES_WORDS, insertWords, upsertWords, wordsText } from './user-words.ts'
 
 /** For each e-mail a look into the index (`OFFSET 0`), because PostgreSQL prefers to read all of a table of medium size. */
 const SELECT_USERS = `
@@ -29,19 +29,19 @@ const UNNEST = `
 const INSERT = `
   INSERT INTO users (${COLUMNS}, created_at)
   SELECT ${COLUMNS}, created_at FROM ${UNNEST}, $7::text[]) AS new (${COLUMNS}, created_at)
-  WHERE ${WRITES_WORDS}
+  WHERE ${DECLARES_WORDS}
   ORDER BY lower(email COLLATE "C")
   ON CONFLICT DO NOTHING
   RETURNING id`
 
 /** E-mails that no user can have, until the next statement sets the new ones. */
-const PARK_EMAILS = `UPDATE users SET email = '#' || id WHERE id = ANY($1::bigint[]) AND ${WRITES_WORDS}`
+const PARK_EMAILS = `UPDATE users SET email = '#' || id WHERE id = ANY($1::bigint[]) AND ${DECLARES_WORDS}`
 
 const UPDATE = `
   UPDATE users SET name = changed.name, name_lower = changed.name_lower, email = changed.email,
     password_digest = changed.password_digest, updated_at = changed.updated_at
   FROM ${UNNEST}) AS changed (${COLUMNS})
-  WHERE users.id = changed.id AND ${WRITES_WORDS}`
+  WHERE users.id = changed.id AND ${DECLARES_WORDS}`
 
 /** The users with the e-mail or the id of a row. With `isLocked`, nobody else can change or delete them until the commit. */
 export async function readUsersOf(

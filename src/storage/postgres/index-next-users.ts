@@ -65,6 +65,15 @@ export const SELECT_IS_INDEXED = `
     AND (SELECT id FROM users_without_words ORDER BY id LIMIT 1) IS NULL
   FROM users_words_state`
 
+const SELECT_IS_INDEXED_OR_NEWER = `
+  SELECT words_version > ${WORDS_VERSION} OR (${SELECT_IS_INDEXED}) FROM users_words_state`
+
+/** Others wait meanwhile. */
+const SET_LOCK_PATIENCE = `SELECT set_config('lock_timeout', '500', true)`
+
+/** Waits for the writes that run: by the former version they took their words for right. */
+const LOCK_USERS = `LOCK TABLE users IN SHARE ROW EXCLUSIVE MODE`
+
 type StateRow = readonly [version: number, through: number | null, lastId: number]
 
 type UserRow = readonly [id: number, name: string, email: string]
@@ -72,19 +81,32 @@ type UserRow = readonly [id: number, name: string, email: string]
 /** The words of all users, which a service or `migrate` completes. */
 export function indexedWords(connections: Connections): IndexedWords {
   return {
-    areComplete: () => areWordsIndexed(connections),
+    areComplete: async () => {
+      const [[isComplete] = [false]] = await connections.query<[boolean]>(
+        SELECT_IS_INDEXED_OR_NEWER,
+      )
+      return isComplete
+    },
     addNext: () => connections.transaction(indexNextUsers, { lane: 'long' }),
   }
 }
 
-/** Indexes the next users that have no words, or wrong ones. Returns `undefined` while another process does it. */
+/**
+ * Indexes the next users that have no words, or wrong ones, unless one with newer rules has to. Returns `undefined` while another
+ * process does it.
+ */
 async function indexNextUsers(session: Session): Promise<IndexingProgress | undefined> {
   const [[hasLock] = [false]] = await session.query<[boolean]>(TRY_LOCK)
   if (!hasLock) return undefined
   const [state] = await session.query<StateRow>(SELECT_STATE)
   const [version, indexedThrough, lastId] = state as StateRow
+  if (version > WORDS_VERSION) return { isComplete: true, through: lastId, lastId }
   const isOutdated = version < WORDS_VERSION
-  if (isOutdated) await session.query(BEGIN_ANEW)
+  if (isOutdated) {
+    await session.query(SET_LOCK_PATIENCE)
+    await session.query(LOCK_USERS)
+    await session.query(BEGIN_ANEW)
+  }
   const after = isOutdated ? 0 : indexedThrough
   const through = after === null ? undefined : await indexAfter(session, after)
   // Others may have been noted meanwhile.

@@ -139,8 +139,7 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
   }
 
   const imports = createPostgresUserImportStore(connections, now)
-  // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
-  const bans = createPostgresBanStore(connections, () => Math.min(steadyNow(), now()))
+  const bans = createPostgresBanStore(connections, options)
   const statements = createPostgresSharedStatements(connections)
   const apiKeys = createApiKeyStore(statements)
   const signingKey = createSigningKeys(statements)

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Ban, BanStore } from '../../limits/ban-store.ts'
 import { BAN_COLUMNS, type BanRow, createBanStore } from '../create-ban-store.ts'
+import type { OpenStorageOptions } from '../storage.ts'
 import { banKey, fromStored, hashOfBan, toStored, utf8OfStored } from './ban-text.ts'
 import { joinCalls } from './join-calls.ts'
 import {
@@ -42,17 +43,24 @@ function deleteInOrder(condition: string): string {
 const SELECT_CHANGES = `
   SELECT count(*) || ' ' || coalesce(sum(mark), 0) FROM ban_changes WHERE writer <> $1`
 
-/** Bans in PostgreSQL. `now` is that of `BanStoreOptions`. Saving a ban deletes some of those that have ended. */
-export function createPostgresBanStore(connections: Connections, now: () => number): BanStore {
+/** All processes obey the clock of the server. One that runs does not notice if it is set. */
+const SELECT_CLOCK = `SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint`
+
+/** Bans in PostgreSQL. Saving a ban deletes some of those that have ended. */
+export function createPostgresBanStore(
+  connections: Connections,
+  { steadyNow, serverNow }: Pick<OpenStorageOptions, 'steadyNow' | 'serverNow'>,
+): BanStore {
   const { read } = createPostgresSharedStatements(connections)
   /** Marks the changes of this process, so that its own ones do not change its revision. */
   const writer = randomUUID()
   const setWriter = (session: Session) => session.query(SET_WRITER, [writer])
 
   function joinSaves(replaces: boolean) {
-    return joinCalls<Ban, boolean>({
-      run: async bans => {
-        const instant = Math.floor(now())
+    return joinCalls<{ readonly ban: Ban; readonly now: number }, boolean>({
+      run: async saves => {
+        const bans = saves.map(({ ban }) => ban)
+        const instant = Math.min(...saves.map(({ now }) => now))
         const saved = await connections.transaction(
           async session => {
             await setWriter(session)
@@ -75,10 +83,10 @@ export function createPostgresBanStore(connections: Connections, now: () => numb
   const begin = joinSaves(false)
 
   return createBanStore({
-    now,
+    steadyNow,
     table: {
       read,
-      save: (ban, { replaces }) => (replaces ? replace(ban) : begin(ban)),
+      save: (ban, { now, replaces }) => (replaces ? replace : begin)({ ban, now }),
       deleteWhere: (condition, values) =>
         connections.transaction(
           async session => {
@@ -88,6 +96,10 @@ export function createPostgresBanStore(connections: Connections, now: () => numb
           { lane: 'long', countWrites: () => 1 },
         ),
       revision: async () => String((await read(SELECT_CHANGES, [writer]))[0]?.[0]),
+      clockOffset: async () => {
+        const [[serverMs] = []] = await read<[number]>(SELECT_CLOCK)
+        return (serverNow?.() ?? Number(serverMs)) - steadyNow()
+      },
       toStored,
       fromStored,
       inUtf8: utf8OfStored,

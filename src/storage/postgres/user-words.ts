@@ -1,4 +1,4 @@
-import { type NamedUser, wordsOfUser } from '../../users/words.ts'
+import { type NamedUser, WORDS_VERSION, wordsOfUser } from '../../users/words.ts'
 import type { Session, Statement } from './postgres-connections.ts'
 
 /** The words of a user as one parameter. Words have no blanks. */
@@ -12,10 +12,14 @@ export function vectorOf(text: string): string {
 }
 
 /**
- * A condition that holds. It tells the triggers of `users` that the statement, or its transaction, writes the words of all
- * users whose names or e-mails it writes. Otherwise they are noted in `users_without_words`.
+ * A condition that always holds, for its effect. It tells the triggers of `users` that the statement, or its transaction,
+ * writes the words of all users whose names or e-mails it writes. Otherwise, and if the index has newer rules of words than
+ * these, the triggers note the users in `users_without_words`.
  */
-export const WRITES_WORDS = `(SELECT set_config('user_records.words', 'written', true)) = 'written'`
+export const DECLARES_WORDS = `(
+  SELECT set_config('user_records.words', CASE WHEN (
+    SELECT words_version FROM users_words_state) <= ${WORDS_VERSION} THEN 'written' ELSE '' END, true)
+  ) IS NOT NULL`
 
 /** For `INSERT INTO users_words AS former`. A word list that stays the same costs no change of the index. */
 export const REPLACE_WORDS = `

@@ -44,7 +44,7 @@ export async function openSqliteStorage(
 }
 
 function createSqliteStorage(database: Database, options: OpenStorageOptions): Storage {
-  const { now, steadyNow, isBulk = false, onWarning } = options
+  const { now, steadyNow, uptimeNow, isBulk = false, onWarning } = options
   if (isBulk) database.pragma(`wal_autocheckpoint = ${BULK_CHECKPOINT_PAGES}`)
   const view = createReadView(database)
   const writes = createWriteQueue(database, view, options)
@@ -52,7 +52,7 @@ function createSqliteStorage(database: Database, options: OpenStorageOptions): S
   const filler = createWordFiller(words, options)
   const longReads = openLongReads(database)
   const statements = createSqliteSharedStatements(database, writes)
-  const parts = { database, view, writes, statements, now, steadyNow }
+  const parts = { database, view, writes, statements, now, steadyNow, uptimeNow }
   return {
     users: {
       ...createSqliteUserReads(parts),

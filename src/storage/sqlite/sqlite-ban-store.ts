@@ -1,5 +1,6 @@
 import type { BanStore } from '../../limits/ban-store.ts'
 import { BAN_COLUMNS, type BanRow, createBanStore } from '../create-ban-store.ts'
+import { createBanClock } from './ban-clock.ts'
 import type { SqliteParts } from './sqlite-statements.ts'
 
 const UPSERT = `
@@ -14,51 +15,54 @@ const DELETE_SOME_ENDED = `
   DELETE FROM bans WHERE (rule, client_key) IN (
     SELECT rule, client_key FROM bans WHERE ends_at <= $1 ORDER BY ends_at LIMIT 10)`
 
-/** A number that grows when another connection has committed anything: https://sqlite.org/pragma.html#pragma_data_version */
-const SELECT_DATA_VERSION = `PRAGMA data_version`
-
-/** The same for two states of the table with the same number of bans and the same sum of their ends in milliseconds. */
-const SELECT_SUMMARY = `SELECT count(*) || ' ' || coalesce(sum(ends_at), 0) FROM bans`
+/** Triggers write a new one with each change. */
+const SELECT_MARK = `SELECT mark FROM ban_changes`
 
 /** Bans in SQLite. Saving a ban deletes some of those that have ended. */
 export function createSqliteBanStore(
-  parts: Pick<SqliteParts, 'statements' | 'writes' | 'now' | 'steadyNow'>,
+  parts: Pick<SqliteParts, 'statements' | 'writes' | 'steadyNow' | 'uptimeNow'>,
 ): BanStore {
-  const { writes, now, steadyNow } = parts
+  const { writes, steadyNow } = parts
   const { read, run } = parts.statements
-  let dataVersion: unknown
+  /** The last mark that this process has read or made. */
+  let knownMark: unknown
   let revision = ''
-  /** Others may undo what this process has done since the last summary, which is then the same again. */
-  let ownWrites = 0
+
+  /** Changes bans without changing the revision, unless others have changed some before. */
+  function change<T>(work: () => T): Promise<T> {
+    return writes.run(() => {
+      const isKnown = run(SELECT_MARK)[0]?.[0] === knownMark
+      const result = work()
+      if (isKnown) knownMark = run(SELECT_MARK)[0]?.[0]
+      return result
+    })
+  }
 
   return createBanStore({
-    // A ban has ended once both clocks say so: neither a clock that jumps nor a machine that slept shortens it.
-    now: () => Math.min(steadyNow(), now()),
+    steadyNow,
     table: {
       read,
 
       save: ({ rule, clientKey, endsAt, lastsMs }, { now, replaces }) =>
-        writes.run(() => {
-          ownWrites++
+        change(() => {
           run(DELETE_SOME_ENDED, [now])
           const values = [rule, clientKey, endsAt, lastsMs, Number(replaces), now]
           return run(UPSERT, values).length > 0
         }),
 
       deleteWhere: (condition, values) =>
-        writes.run(() => {
-          ownWrites++
-          return run<BanRow>(`DELETE FROM bans WHERE ${condition} RETURNING ${BAN_COLUMNS}`, values)
-        }),
+        change(() =>
+          run<BanRow>(`DELETE FROM bans WHERE ${condition} RETURNING ${BAN_COLUMNS}`, values),
+        ),
 
       revision: async () => {
-        const [[version] = []] = await read(SELECT_DATA_VERSION)
-        if (version === dataVersion) return revision
-        const [[found] = []] = await read(SELECT_SUMMARY)
-        dataVersion = version
-        revision = `${found} ${ownWrites}`
+        const [[mark] = []] = await read(SELECT_MARK)
+        if (mark !== knownMark) revision = String(mark)
+        knownMark = mark
         return revision
       },
+
+      clockOffset: createBanClock(parts),
 
       toStored: text => text,
       fromStored: stored => stored,

@@ -14,6 +14,8 @@ export interface SqliteParts {
   readonly now: () => number
   /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
   readonly steadyNow: () => number
+  /** That of `Clocks`. */
+  readonly uptimeNow: () => number
 }
 
 /** Lists of users have thousands of possible forms, and those of bans one for each number of clients. Few are used. */

@@ -28,9 +28,19 @@ const UPDATE_THROUGH = `UPDATE users_words_state SET indexed_through = ? WHERE s
 
 const IS_OUTDATED = `SELECT words_version < ${WORDS_VERSION} FROM users_words_state WHERE singleton = 1`
 
+/** Whether a service with newer rules keeps the index, who alone writes words. */
+const IS_NEWER = `SELECT words_version > ${WORDS_VERSION} FROM users_words_state WHERE singleton = 1`
+
+const NOTE_WITHOUT_WORDS = `INSERT OR IGNORE INTO users_without_words (id) VALUES (?)`
+
+const DELETE_NOTED = `DELETE FROM users_without_words WHERE id = ?`
+
+const SELECT_NOTED = `SELECT id FROM users_without_words ORDER BY id LIMIT ?`
+
 /** SQL for whether all users can be found by their words. */
 export const ARE_WORDS_INDEXED = `
   SELECT indexed_through IS NULL AND words_version >= ${WORDS_VERSION}
+    AND NOT EXISTS (SELECT 1 FROM users_without_words)
   FROM users_words_state WHERE singleton = 1`
 
 /** Has the index emptied and built again. */
@@ -54,23 +64,34 @@ export function createWordIndex(database: Database) {
   const selectThrough = database.prepare<[], number | null>(SELECT_THROUGH).pluck()
   const updateThrough = database.prepare<[number | null]>(UPDATE_THROUGH)
   const isOutdated = database.prepare<[], 0 | 1>(IS_OUTDATED).pluck()
+  const isNewer = database.prepare<[], 0 | 1>(IS_NEWER).pluck()
+  const note = database.prepare<[number]>(NOTE_WITHOUT_WORDS)
+  const deleteNoted = database.prepare<[number]>(DELETE_NOTED)
+  const selectNoted = database.prepare<[number], number>(SELECT_NOTED).pluck()
 
   /** Adds a user, or replaces its words. */
   function put(id: number, user: NamedUser): void {
     replace.run(id, prefixesOf(user))
   }
 
+  /** Makes it hold a user as it is now. */
+  function renewOne(id: number): void {
+    const user = selectUser.get(id)
+    if (user === undefined) remove.run(id)
+    else put(id, user)
+  }
+
   return {
     put,
 
-    /** Makes it hold these users as they are now, unless their turn to be added is still to come. */
+    /** Makes it hold these users as they are now, unless they are still to be added, or to be added by newer rules. */
     renew: (ids: readonly number[]): void => {
       const through = selectThrough.get() ?? Number.POSITIVE_INFINITY
+      const isLeft = isNewer.get() === 1
       for (const id of ids) {
         if (id > through) continue
-        const user = selectUser.get(id)
-        if (user === undefined) remove.run(id)
-        else put(id, user)
+        if (isLeft) note.run(id)
+        else renewOne(id)
       }
     },
 
@@ -79,7 +100,15 @@ export function createWordIndex(database: Database) {
       if (isOutdated.get() === 1) database.exec(CLEAR)
       const through = selectThrough.get() ?? null
       const lastId = selectLastId.get() ?? 0
-      if (through === null) return { isComplete: true, through: lastId, lastId }
+      if (isNewer.get() === 1) return { isComplete: true, through: lastId, lastId }
+      if (through === null) {
+        const noted = selectNoted.all(limit)
+        for (const id of noted) {
+          renewOne(id)
+          deleteNoted.run(id)
+        }
+        return { isComplete: noted.length < limit, through: noted.at(-1) ?? lastId, lastId }
+      }
       const users = selectNext.all(through, limit)
       for (const user of users) put(user.id, user)
       const isComplete = users.length < limit
@@ -140,8 +169,9 @@ export function createIndexedWords(
   { run, usersAStep }: { run<T>(work: () => T): Promise<T>; readonly usersAStep: number },
 ): IndexedWords {
   const areIndexed = database.prepare<[], 0 | 1>(ARE_WORDS_INDEXED).pluck()
+  const isNewer = database.prepare<[], 0 | 1>(IS_NEWER).pluck()
   return {
-    areComplete: () => guardWork(database, () => areIndexed.get() === 1),
+    areComplete: () => guardWork(database, () => areIndexed.get() === 1 || isNewer.get() === 1),
     // A damaged index fails here, and not when the database is opened.
     addNext: () => run(() => createWordIndex(database).addNext(usersAStep)),
   }

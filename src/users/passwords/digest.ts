@@ -38,6 +38,9 @@ const ARGON2 =
 /** A cost of 4 to 16. Each step doubles the time: 16 takes about four seconds. */
 const BCRYPT = /^\$2[aby]\$(?:0[4-9]|1[0-6])\$[./\dA-Za-z]{53}$/
 
+/** bcrypt ignores the bytes of a password after these. */
+const BCRYPT_BYTES = 72
+
 /** Up to 16 lanes. `ln` is the binary logarithm of N: https://www.rfc-editor.org/rfc/rfc7914#section-2 */
 const SCRYPT =
   /^\$scrypt\$ln=(?<logCost>[1-9]\d?),r=(?<blocks>[1-9]\d?),p=(?<lanes>[1-9]|1[0-6])\$(?<salt>[A-Za-z\d+/]{11,86})\$(?<hash>[A-Za-z\d+/]{22,172})$/
@@ -55,7 +58,10 @@ export function isPasswordDigest(text: string): boolean {
   return verifierOf(text) !== undefined
 }
 
-/** Whether `digest` was made from exactly this `password`. False for a text that is not a password digest. */
+/**
+ * Whether a system with this digest lets `password` in: its first `judgedBytesOf` bytes are right. False for a text that is not
+ * a password digest.
+ */
 export async function verifyDigest(digest: string, password: string): Promise<boolean> {
   return (await verifierOf(digest)?.(password)) ?? false
 }
@@ -76,6 +82,11 @@ export function isCurrentDigest(digest: string): boolean {
   )
 }
 
+/** How many bytes of a password make a difference to a digest. */
+export function judgedBytesOf(digest: string): number {
+  return BCRYPT.test(digest) ? BCRYPT_BYTES : Infinity
+}
+
 /** The part of a digest that determines how long its verification takes: all before the salt. */
 export function kindOfDigest(digest: string): string {
   return digest
@@ -94,7 +105,10 @@ function verifierOf(digest: string): Verify | undefined {
   }
   if (BCRYPT.test(digest)) {
     // To bcrypt, `a` and `a\0a` are the same password: it repeats a short one, with a zero byte after each.
-    return async password => (await verifyBcrypt(password, digest)) && !password.includes('\0')
+    return async password => {
+      const judged = Buffer.from(password).subarray(0, BCRYPT_BYTES)
+      return !judged.includes(0) && verifyBcrypt(judged, digest)
+    }
   }
   const groups = SCRYPT.exec(digest)?.groups
   return groups && scryptVerifier(groups)

@@ -2,7 +2,7 @@ import { createHmac, randomBytes } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ServiceError } from '../../errors.ts'
-import { DECOY, kindOfDigest, makeDigest, verifyDigest } from './digest.ts'
+import { DECOY, judgedBytesOf, kindOfDigest, makeDigest, verifyDigest } from './digest.ts'
 
 export type PasswordHasher = ReturnType<typeof createPasswordHasher>
 
@@ -46,25 +46,28 @@ export function createPasswordHasher(
   return {
     hash: (password: string): Promise<string> => inTurn(() => makeDigest(normalise(password))),
 
-    /** Whether `digest` was made from `password`. */
+    /** Whether `digest` was made from `password`. False if the digest does not judge all of the password. */
     verify: (digest: string, password: string): Promise<boolean> =>
-      inTurn(() => verifyEitherForm(digest, password)),
+      inTurn(() => {
+        const isJudged = (form: string) => Buffer.byteLength(form) <= judgedBytesOf(digest)
+        return verifyAny(digest, formsOf(password).filter(isJudged))
+      }),
 
     /**
-     * Like `verify`, but for logins: false without a digest, and every failure takes about the same time, whatever the
-     * digest.
+     * For logins: whether the system that made the digest would let this password in. False without a digest. Every failure
+     * takes about the same time, whatever the digest.
      */
     verifyEvenly: async (digest: string = DECOY, password: string): Promise<boolean> => {
       // Counted separately: failed logins that sleep must not take places in the queue.
       if (asleep >= maxWaiting) throw new ServiceError('overloaded')
+      const forms = formsOf(password)
       const { isRight, tookMs } = await inTurn(async () => {
         const startedAt = performance.now()
-        const isRight = await verifyEitherForm(digest, password)
+        const isRight = await verifyAny(digest, forms)
         return { isRight, tookMs: performance.now() - startedAt }
       })
       if (isRight) return true
-      const runs = normalise(password) === password ? 1 : 2
-      const restMs = timing.restOf({ kind: kindOfDigest(digest), tookMs, runs })
+      const restMs = timing.restOf({ kind: kindOfDigest(digest), tookMs, runs: forms.length })
       asleep++
       if (restMs > 0) await sleep(restMs)
       asleep--
@@ -89,11 +92,22 @@ export function createTrialHasher(passwords: PasswordHasher): PasswordHasher {
   }
 }
 
-/** Another system may have made an imported digest from a password that was not normalised. */
-async function verifyEitherForm(digest: string, password: string): Promise<boolean> {
-  const normalised = normalise(password)
-  if (await verifyDigest(digest, normalised)) return true
-  return normalised !== password && verifyDigest(digest, password)
+/**
+ * Whether `digest`, which verifies `password`, may be of a longer one that begins with it. A digest of `password` in its place
+ * would lock that user out.
+ */
+export function mayGoOn(digest: string, password: string): boolean {
+  return formsOf(password).some(form => Buffer.byteLength(form) >= judgedBytesOf(digest))
+}
+
+async function verifyAny(digest: string, forms: readonly string[]): Promise<boolean> {
+  for (const form of forms) if (await verifyDigest(digest, form)) return true
+  return false
+}
+
+/** What a digest may be of: another system may have made it from a password that was not normalised. */
+function formsOf(password: string): readonly string[] {
+  return [...new Set([normalise(password), password])]
 }
 
 /** Keyboards differ in how they compose a character: NIST SP 800-63B 3.1.1.2. */

@@ -11,7 +11,7 @@ import { openTestApp, type TestApp, temporaryFolder } from '../../support/open-t
 import { connectTo, insertUsers } from '../../support/postgres-connections.ts'
 import { newPostgresDatabase } from '../../support/postgres-databases.ts'
 import { runCommand } from '../../support/run-command.ts'
-import { executeSql } from '../../support/sql.ts'
+import { executeSql, selectRows } from '../../support/sql.ts'
 import { untilPasses } from '../../support/until.ts'
 
 /** The database of a release that did not index words, and commands on it. */
@@ -125,6 +125,51 @@ test('an index that another release has left, or a killed migrate --reindex, is 
   expect(await found(service, 'filled')).toBe(1200)
   await service.stop()
   expect(await faults()).toEqual([])
+})
+
+test('a service beside one with newer rules of words leaves the words of users to that one', async () => {
+  const { url, faults, migrate, open } = await openOlder(20)
+  const [older, beside] = await Promise.all([open(), open()])
+  expect(await found(older, 'filled')).toBe(20)
+  const setNewer = (by: number) =>
+    executeSql(url, `UPDATE users_words_state SET words_version = words_version + ${by}`)
+  const noted = async () =>
+    (await selectRows(url, 'SELECT id FROM users_without_words ORDER BY id')).map(({ id }) => id)
+  await setNewer(1)
+  const user = { name: 'Newly Made', email: 'new@example.com' }
+  const { id } = (await ask(older, 'POST /users', { user })).body
+  await ask(older, 'PUT /users/7', { user: { name: 'Changed' } })
+  await ask(older, 'PUT /users/8', { user: { name: 'Deleted' } })
+  await ask(older, 'DELETE /users/8')
+  await ask(older, 'PUT /users/9', { user: { password: 'correct horse' } })
+  expect(await noted()).toEqual(expect.arrayContaining([7, id]))
+  await migrate()
+  expect(await noted()).toEqual(expect.arrayContaining([7, id]))
+  await setNewer(-1)
+  for (const [q, count] of [
+    ['newly', 1],
+    ['changed', 1],
+    ['filled', 18],
+    ['deleted', 0],
+  ] as const) {
+    expect([q, await found(beside, q)]).toEqual([q, count])
+  }
+  expect(await noted()).toEqual([])
+  await Promise.all([older.stop(), beside.stop()])
+  expect(await faults()).toEqual([])
+})
+
+test('a service beside one with newer rules of words does not index for it', async () => {
+  const { url, migrate } = await openOlder(20)
+  await migrate()
+  await executeSql(
+    url,
+    `${EMPTY}; UPDATE users_words_state SET words_version = words_version + 1, indexed_through = 0`,
+  )
+  await migrate()
+  expect(await selectRows(url, 'SELECT indexed_through FROM users_words_state')).toEqual([
+    { indexed_through: 0 },
+  ])
 })
 
 test('import, copy, backup, restore and compact leave an index of words that matches the users', async () => {

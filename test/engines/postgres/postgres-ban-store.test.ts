@@ -9,7 +9,7 @@ import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-data
 
 async function opened(now: () => number = Date.now) {
   const url = await copyPostgresTemplate()
-  const openStore = () => createPostgresBanStore(connectTo(url), now)
+  const openStore = () => createPostgresBanStore(connectTo(url), { steadyNow: now, serverNow: now })
   const sql = (text: string) => queryPostgres(url, text)
   return { sql, openStore, store: openStore() }
 }

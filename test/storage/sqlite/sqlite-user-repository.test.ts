@@ -25,7 +25,7 @@ async function openRepository(path: string, now: () => number = Date.now) {
   const writes = createWriteQueue(database, view, { onWarning })
   const longReads = openLongReads(database)
   const statements = createSqliteSharedStatements(database, writes)
-  const parts = { database, writes, view, statements, now, steadyNow: now }
+  const parts = { database, writes, view, statements, now, steadyNow: now, uptimeNow: now }
   return {
     ...{ database, writes, warnings },
     repository: {

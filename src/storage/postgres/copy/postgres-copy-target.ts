@@ -14,7 +14,7 @@ import { hashOfBan, toStored } from '../ban-text.ts'
 import { isUnfinishedCopy } from '../inspect-schema.ts'
 import { isCausedBy } from '../postgres-errors.ts'
 import { BEGIN_FEED } from '../postgres-user-changes.ts'
-import { upsertWords, WRITES_WORDS } from '../user-words.ts'
+import { DECLARES_WORDS, upsertWords } from '../user-words.ts'
 import { beginCopy, type CopySession, openCopySession } from './copy-session.ts'
 import { createPostgresCopyEnd } from './postgres-copy-source.ts'
 
@@ -79,7 +79,7 @@ export async function openPostgresCopyTarget(
         await other.query(INSERT_MARK).finally(other.close)
         await session.query('DELETE FROM signing_keys')
       }
-      await session.query(`SELECT ${WRITES_WORDS}`)
+      await session.query(`SELECT ${DECLARES_WORDS}`)
     },
 
     add: async (table, rows) => {

@@ -9,12 +9,14 @@ const CREATE_VIEW = `CREATE VIRTUAL TABLE temp.indexed_words USING fts5vocab(mai
 /** One of another version is built again anyway. */
 const IS_CURRENT = `SELECT words_version = ${WORDS_VERSION} FROM users_words_state WHERE singleton = 1`
 
-const SELECT_INDEXED = `SELECT term, doc FROM temp.indexed_words`
+/** Users without words are still to be added. */
+const SELECT_INDEXED = `
+  SELECT term, doc FROM temp.indexed_words WHERE doc NOT IN (SELECT id FROM users_without_words)`
 
 /** All users that the index should have. */
 const SELECT_USERS = `
   SELECT id, name, email FROM users
-  WHERE id <= coalesce((SELECT indexed_through FROM users_words_state WHERE singleton = 1), 9223372036854775807)`
+  WHERE id NOT IN (SELECT id FROM users_without_words) AND id <= coalesce((SELECT indexed_through FROM users_words_state WHERE singleton = 1), 9223372036854775807)`
 
 /**
  * Compares the index of words of a database of this release with the words of all users, which takes about 15 s for a million
