@@ -29,10 +29,13 @@ const CHECK_MS = 750
 /** How long a stream may take to end at a stop. Its client goes on with another service after the last whole event. */
 const LAST_MS = 500
 
+const NO_CURSOR = 'is not a cursor of changes'
+
 /** The parameters of `GET /users/changes`. */
 export const changeParameters = z.strictObject({
   after: z
     .string()
+    .refine(text => decodeChangeCursor(text) !== undefined, NO_CURSOR)
     .optional()
     .meta({
       description: 'The cursor `next` of the previous answer; without it, from the beginning.',
@@ -201,11 +204,8 @@ function parseQuery<T extends { after?: string | undefined }>(
   lastEventId?: string,
 ) {
   const checked = checkQuery(parameters, schema)
-  const { data, errors } = checked
-  const text = lastEventId ?? data?.after
+  const text = lastEventId ?? checked.data?.after
   const after = text === undefined ? undefined : decodeChangeCursor(text)
-  if (text !== undefined && after === undefined && !errors.has('after')) {
-    errors.set('after', 'is not a cursor of changes')
-  }
+  if (lastEventId !== undefined && after === undefined) checked.errors.set('after', NO_CURSOR)
   return { ...validData(checked), after }
 }

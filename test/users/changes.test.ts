@@ -156,6 +156,14 @@ describe('the feed', () => {
     expect(body.errors).toEqual({ [name]: [message] })
   })
 
+  test('names every wrong parameter', async () => {
+    const { body } = await app.http.get(`${PATH}?after=abc&limit=0&wait=x&page=1`).expect(400)
+    expect(Object.keys(body.errors).toSorted()).toEqual(['after', 'limit', 'page', 'wait'])
+    const { next } = await read(await openTestApp())
+    const expired = await app.http.get(`${PATH}?after=${next}&limit=0`).expect(400)
+    expect(expired.body.errors).toEqual({ limit: ['must be a whole number from 1 to 1000'] })
+  })
+
   test('answers 400 to an altered cursor and 410 to one of another database', async () => {
     const { next } = await read(app)
     const altered = `${next.slice(0, -1)}${next.endsWith('A') ? 'B' : 'A'}`
