@@ -77,8 +77,6 @@ export async function openApp(options: AppOptions) {
     const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords })
     const rules = createUserRules(config)
     const watch = createChangeWatch(storage.changes)
-    opened.push({ close: async () => watch.end() })
-    stopping.begin.then(watch.end)
     const users = createUserService({
       ...{ users: callAfterWrites(storage.users, watch.touch), passwords, rules, cursors },
       onUpgradeFailure: err => log.warn({ err }, 'cannot replace a weak password digest'),
@@ -98,6 +96,8 @@ export async function openApp(options: AppOptions) {
       maxWaiting: config.maxWaitingRequests,
       isAllowed: request => ring === undefined || isKeyValid(ring, request),
     })
+    opened.push({ close: async () => changes.end() })
+    stopping.begin.then(changes.end)
 
     const metrics = createRequestMetrics()
     const counting = config.managementPort === undefined ? undefined : metrics

@@ -1,9 +1,11 @@
 import { get, type IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { withKeyStore } from '../support/api-keys.ts'
 import { newUserBody } from '../support/builders.ts'
+import { countStatements } from '../support/count-statements.ts'
+import { byEngine } from '../support/engine.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 import { executeSql } from '../support/sql.ts'
@@ -259,6 +261,83 @@ test('who waits and who streams is counted, and no more than MAX_WAITING_REQUEST
   expect(await waiting).toBe(200)
 })
 
+test('of a burst of streams, no more than MAX_WAITING_REQUESTS are held, and they leave their places', async () => {
+  const app = await openTestApp({ env: { MAX_WAITING_REQUESTS: '5' } })
+  const streams = await Promise.all(Array.from({ length: 30 }, () => openStream(app)))
+  const held = streams.filter(({ response }) => response.statusCode === 200)
+  expect(held).toHaveLength(5)
+  const refused = streams.filter(({ response }) => response.statusCode === 503)
+  await Promise.all(refused.map(({ ended }) => ended))
+  expect(refused.map(({ text }) => JSON.parse(text()).reason)).toEqual(Array(25).fill('overloaded'))
+  for (const { response } of held) response.destroy()
+  await untilPasses(async () => {
+    const { response } = await openStream(app)
+    expect(response.statusCode).toBe(200)
+  })
+})
+
+test('many streams print no warning of a leak', async () => {
+  const warnings: string[] = []
+  const onWarning = ({ name }: Error) => void warnings.push(name)
+  process.on('warning', onWarning)
+  onTestFinished(() => void process.off('warning', onWarning))
+  const app = await openTestApp()
+  const { next } = await read(app)
+  const waits = Array.from({ length: 12 }, () => read(app, `after=${next}&wait=60`))
+  const streams = await Promise.all(Array.from({ length: 12 }, () => openStream(app)))
+  await create(app)
+  await Promise.all([...waits, ...streams.map(stream => stream.until(/event: user/))])
+  expect(warnings).toEqual([])
+})
+
+const PAGE_OF_CHANGES = byEngine({
+  sqlite: 'FROM user_changes WHERE revision >',
+  postgres: '(changed_in, user_changes.id) >',
+})
+
+const POLL = byEngine({ sqlite: 'max(revision)', postgres: 'ORDER BY changed_in DESC' })
+
+test('a change is read once for all that wait and stream, whenever they came', async () => {
+  const app = await openTestApp()
+  const { next } = await read(app)
+  const streams: Stream[] = []
+  for (const name of ['A', 'B', 'C']) {
+    streams.push(...(await Promise.all(Array.from({ length: 10 }, () => openStream(app)))))
+    await create(app, name)
+    for (const stream of streams) await stream.until(new RegExp(`"name":"${name}"`))
+  }
+  const { next: newest } = await untilShown(app, next, 3)
+  const waits = Array.from({ length: 30 }, () => read(app, `after=${newest}&wait=60`))
+  const counting = countStatements()
+  await until(() => counting(PAGE_OF_CHANGES) >= 30)
+  const before = counting(PAGE_OF_CHANGES)
+  for (const name of ['D', 'E', 'F']) {
+    await create(app, name)
+    for (const stream of streams) await stream.until(new RegExp(`"name":"${name}"`))
+  }
+  expect((await Promise.all(waits)).map(({ data }) => data[0]?.user?.name)).toEqual(
+    waits.map(() => 'D'),
+  )
+  expect(counting(PAGE_OF_CHANGES) - before).toBeLessThanOrEqual(3 * 4)
+  expect(counting(POLL)).toBeLessThan(100)
+})
+
+test('an idle stream gets a comment every 15 seconds, for which nothing is read', async () => {
+  const app = await openTestApp()
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const stream = await openStream(app)
+  await stream.until(/retry: 1000\n\n/)
+  const counting = countStatements()
+  for (const comments of [1, 2]) {
+    vi.advanceTimersByTime(14_000)
+    expect(stream.text()).toBe(`retry: 1000\n\n${':\n\n'.repeat(comments - 1)}`)
+    vi.advanceTimersByTime(1000)
+    await stream.until(new RegExp(`(?::\n\n){${comments}}$`))
+  }
+  expect(counting(PAGE_OF_CHANGES)).toBe(0)
+})
+
 test.each([
   ['that waits gets an empty page', `?wait=60`, 'application/json', /"data":\[\]/],
   ['with a stream gets its end', '', 'text/event-stream', /retry: 1000\n\n\r\n0\r\n\r\n$/],
@@ -326,7 +405,11 @@ describe('as a stream of events', () => {
     const first = (await app.http.get('/users/1')).body
     const { response, text, until: untilText } = await openStream(app)
     expect(response.statusCode).toBe(200)
-    expect(response.headers['content-type']).toBe('text/event-stream')
+    expect(response.headers).toMatchObject({
+      'content-type': 'text/event-stream',
+      'cache-control': 'private, no-cache, no-transform',
+      'x-accel-buffering': 'no',
+    })
     expect(response.headers).not.toHaveProperty('content-length')
     await untilText(/event: user\n/)
     expect(text()).toMatch(/^retry: 1000\n\nid: [\w-]+\nevent: user\ndata: .*\n\n$/)

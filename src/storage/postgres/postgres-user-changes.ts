@@ -166,7 +166,7 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
 
   async function read(after: ChangePosition | undefined, limit: number): Promise<ChangePage> {
     const { feed, found, isBefore } = await readOnce(after, limit)
-    const [mark, baseline, , , isOfThisServer, oldest] = feed
+    const [mark, baseline, forgottenIn, forgottenId, isOfThisServer, oldest] = feed
     if (isOfThisServer === null) throw unavailable(new Error('a standby shows no changes'))
     if (!isOfThisServer) {
       await untilBegun()
@@ -174,7 +174,9 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
     }
     if (after !== undefined && isExpired(feed, after)) throw new ServiceError('cursor_expired')
     const from = after ?? { mark, phase: 'before', key: '', id: 0, since: oldest }
-    if (!isBefore) return changePageOf(found, from, limit)
+    if (!isBefore) {
+      return changePageOf(found, from, limit, { key: forgottenIn, id: forgottenId })
+    }
     if (after === undefined && baseline === 0) return read({ ...from, ...BEGINNING }, limit)
     return baselinePageOf(found, from, limit)
   }

@@ -67,11 +67,13 @@ export function createSqliteUserChanges(
         const feed = readFeed()
         const from = after ?? beginningOf(feed)
         if (isExpired(feed, from)) throw new ServiceError('cursor_expired')
-        const [, baseline] = feed
+        const [, baseline, , forgotten] = feed
         const { phase, key, id } = from
-        return phase === 'before'
-          ? baselinePageOf(run<ChangeRow>(SELECT_BASELINE, [baseline, key, id]), from, limit)
-          : changePageOf(run<ChangeRow>(SELECT_CHANGES, [Number(key), limit + 1]), from, limit)
+        if (phase === 'before') {
+          return baselinePageOf(run<ChangeRow>(SELECT_BASELINE, [baseline, key, id]), from, limit)
+        }
+        const rows = run<ChangeRow>(SELECT_CHANGES, [Number(key), limit + 1])
+        return changePageOf(rows, from, limit, { key: String(forgotten), id: 0 })
       }),
 
     last: () =>
