@@ -8,7 +8,7 @@ import { countStatements } from '../support/count-statements.ts'
 import { byEngine } from '../support/engine.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { shareTestApp } from '../support/shared-app.ts'
-import { executeSql } from '../support/sql.ts'
+import { executeSql, selectRows } from '../support/sql.ts'
 import { until, untilPasses } from '../support/until.ts'
 
 interface Entry {
@@ -479,6 +479,68 @@ test('after CHANGES_RETENTION deletions are forgotten: cursors from before them 
     expect(entries.every(({ user }) => user !== null)).toBe(true)
     expect([...copy.keys()].sort()).toEqual([1, 3, 4])
   }
+})
+
+/** Deletes users one after another. Those of `misdated` as if the clock had been wrong. Returns a cursor from before. */
+async function deleteUsers(
+  app: TestApp,
+  ids: readonly number[],
+  misdated: number,
+): Promise<string> {
+  const { next } = await until(async () => {
+    const followed = await follow(app)
+    return followed.copy.size === ids.length && followed
+  })
+  for (const id of ids) await app.http.delete(`/users/${id}`).expect(204)
+  await executeSql(
+    app.databaseUrl,
+    `UPDATE user_changes SET deleted_at = '2999-01-31T12:00:00.000Z' WHERE id = ${misdated}`,
+  )
+  await until(async () => (await follow(app, next)).entries.length === ids.length)
+  return next
+}
+
+const DATES = 'SELECT deleted_at FROM user_changes WHERE deleted_at IS NOT NULL ORDER BY id'
+
+test.each([1, 2])(
+  'deletion %i of three, dated in the future, is forgotten with the others',
+  async misdated => {
+    const app = await openTestApp({ users: [1, 2, 3].map(() => newUserBody()) })
+    const { databaseUrl } = app
+    const before = await deleteUsers(app, [1, 2, 3], misdated)
+    await app.stop()
+    const env = { DATABASE_URL: databaseUrl, CHANGES_RETENTION: '1h' }
+    const kept = await openTestApp({ env, now: () => Date.now() + HOUR / 2 })
+    expect((await follow(kept, before)).entries).toHaveLength(3)
+    await kept.stop()
+    const later = await openTestApp({ env, now: () => Date.now() + 2 * HOUR })
+    await until(async () => (await later.http.get(`${PATH}?after=${before}`)).status === 410)
+    expect(await selectRows(databaseUrl, DATES)).toEqual([])
+  },
+)
+
+test('a last deletion that is dated in the future is as old as now, and holds no later one', async () => {
+  const app = await openTestApp({ users: [1, 2, 3].map(() => newUserBody()) })
+  const { databaseUrl } = app
+  const before = await deleteUsers(app, [1, 2, 3], 3)
+  await app.stop()
+  const env = { DATABASE_URL: databaseUrl, CHANGES_RETENTION: '1h' }
+  const half = Date.now() + HOUR / 2
+  const seen = await openTestApp({ env, now: () => half })
+  const { next, entries } = await until(async () => {
+    const followed = await follow(seen, before)
+    return followed.entries[2]?.deleted_at === new Date(half).toISOString() && followed
+  })
+  expect(entries).toHaveLength(3)
+  await seen.stop()
+
+  const later = await openTestApp({ env, now: () => Date.now() + 1.25 * HOUR })
+  await until(async () => (await later.http.get(`${PATH}?after=${before}`)).status === 410)
+  expect(await selectRows(databaseUrl, DATES)).toHaveLength(1)
+  await later.stop()
+  const last = await openTestApp({ env, now: () => Date.now() + 2 * HOUR })
+  await until(async () => (await selectRows(databaseUrl, DATES)).length === 0)
+  expect((await follow(last, next)).entries).toEqual([])
 })
 
 const FOLLOWER = { name: 'follower', scopes: ['users:read'] } as const

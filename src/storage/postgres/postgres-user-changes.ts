@@ -113,16 +113,24 @@ const FORGET_NEXT = `
 /** For how long a request waits for the feed to begin anew. */
 const BEGIN_MS = 1000
 
-/** Only what every transaction sees: a number that is still hidden may be lower than one that is forgotten. */
+/**
+ * Those at the end that are dated after the time $2 get it. Earlier ones go with the next deletion whose date has come, once that is
+ * older than $1. Only what every transaction sees: a number that is still hidden may be lower than one that is forgotten.
+ */
 const FORGET: Statement = {
   name: 'forget_deletions',
   text: `
-    WITH old AS (
+    WITH last AS (
+      SELECT changed_in, id FROM user_changes WHERE deleted_at <= $2 ORDER BY changed_in DESC, id DESC LIMIT 1
+    ), dated_back AS (
+      UPDATE user_changes SET deleted_at = $2 WHERE deleted_at IS NOT NULL
+      AND (changed_in, id) > (coalesce((SELECT changed_in FROM last), '0'), coalesce((SELECT id FROM last), 0))
+    ), old AS (
       SELECT changed_in, id FROM (
         SELECT changed_in, id, deleted_at, max(deleted_at) OVER (ORDER BY changed_in, id) AS latest
         FROM (
           SELECT changed_in, id, deleted_at FROM user_changes
-          WHERE deleted_at IS NOT NULL AND changed_in < ${OLDEST}
+          WHERE deleted_at <= $2 AND changed_in < ${OLDEST}
           ORDER BY changed_in, id LIMIT ${DELETIONS_A_TIME}) AS first) AS first
       WHERE latest < $1
     ), newest AS (SELECT changed_in, id FROM old ORDER BY changed_in DESC, id DESC LIMIT 1
@@ -130,9 +138,9 @@ const FORGET: Statement = {
       UPDATE user_feed SET forgotten_in = changed_in, forgotten_id = id FROM newest
       WHERE (changed_in, id) > (forgotten_in, forgotten_id)
     ), forgotten AS (
-      DELETE FROM user_changes USING old
-      WHERE user_changes.id = old.id AND user_changes.changed_in = old.changed_in RETURNING 1)
-    SELECT count(*) FROM forgotten`,
+      DELETE FROM user_changes USING newest WHERE deleted_at IS NOT NULL
+      AND (user_changes.changed_in, user_changes.id) <= (newest.changed_in, newest.id))
+    SELECT count(*) FROM old`,
 }
 
 const COUNT_DELETIONS = `SELECT count(*) FROM user_changes WHERE deleted_at IS NOT NULL`
@@ -190,10 +198,9 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
       return { mark, phase: 'changes', key: key ?? '0', id: id ?? 0, since: '0' }
     },
 
-    forgetDeletions: async before => {
-      const [row] = await connections.write<[count: number]>(FORGET, [
-        new Date(before).toISOString(),
-      ])
+    forgetDeletions: async ({ before, now }) => {
+      const times = [before, now].map(ms => new Date(ms).toISOString())
+      const [row] = await connections.write<[count: number]>(FORGET, times)
       return row?.[0] === DELETIONS_A_TIME
     },
 
