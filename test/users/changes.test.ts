@@ -6,7 +6,8 @@ import { withKeyStore } from '../support/api-keys.ts'
 import { newUserBody } from '../support/builders.ts'
 import { countStatements } from '../support/count-statements.ts'
 import { byEngine } from '../support/engine.ts'
-import { openTestApp, type TestApp } from '../support/open-test-app.ts'
+import { openTestApp, type TestApp, temporaryFolder } from '../support/open-test-app.ts'
+import { runCommand } from '../support/run-command.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 import { executeSql, selectRows } from '../support/sql.ts'
 import { until, untilPasses } from '../support/until.ts'
@@ -541,6 +542,21 @@ test('a last deletion that is dated in the future is as old as now, and holds no
   const last = await openTestApp({ env, now: () => Date.now() + 2 * HOUR })
   await until(async () => (await selectRows(databaseUrl, DATES)).length === 0)
   expect((await follow(last, next)).entries).toEqual([])
+})
+
+test('migrate --new-feed lets the cursors of a feed whose disk was put back expire, and ends its streams', async () => {
+  const app = await openTestApp({ users: [newUserBody()] })
+  const { next } = await follow(app)
+  const list = (await app.http.get('/users?per_page=1&page=1')).body
+  const stream = await openStream(app, { query: `after=${next}` })
+  const [cwd, env] = [temporaryFolder(), { DATABASE_URL: app.databaseUrl }]
+  expect(await runCommand({ cwd, env, args: ['migrate'] })).toMatchObject({ code: 0 })
+  await app.http.get(`${PATH}?after=${next}`).expect(200)
+  expect(await runCommand({ cwd, env, args: ['migrate', '--new-feed'] })).toMatchObject({ code: 0 })
+  await app.http.get(`${PATH}?after=${next}`).expect(410)
+  await stream.ended
+  expect(stream.response.complete).toBe(true)
+  expect([...(await follow(app)).copy.values()]).toEqual(list)
 })
 
 const FOLLOWER = { name: 'follower', scopes: ['users:read'] } as const

@@ -53,7 +53,7 @@ const NOTE_FORGOTTEN = `UPDATE user_feed SET forgotten_through = max(forgotten_t
 
 const COUNT_DELETIONS = `SELECT count(*) FROM user_changes WHERE deleted_at IS NOT NULL`
 
-/** Call it for a copy of a database: a follower may have read changes that the copy does not have. */
+/** Call it for a database that was put back: a follower may have read changes that it does not have. */
 export function expireCursors(database: Database): void {
   if (hasTable(database, 'user_feed')) database.exec(`UPDATE user_feed SET mark = ${NEW_MARK}`)
 }
