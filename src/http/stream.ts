@@ -24,18 +24,9 @@ export interface StreamReply extends Pick<Reply, 'headers'> {
   isAllowed?(): boolean
 }
 
-/** Aborted once the response is sent or its client is gone. */
-function closingOf(request: Request): AbortSignal {
-  const response = request.res as Response
-  const closing = new AbortController()
-  if (response.closed) closing.abort()
-  else response.once('close', () => closing.abort())
-  return closing.signal
-}
-
 /**
- * Also aborted once the client has closed its side of the connection. It may still read, but until something is sent to
- * it, it looks like a client that is gone.
+ * Aborted once the response is sent or its client is gone, or has closed its side of the connection. It may still read then, but
+ * until something is sent to it, it looks like a client that is gone.
  */
 export function leavingOf(request: Request): AbortSignal {
   const { socket } = request
@@ -62,14 +53,18 @@ export async function sendStream(
   response: Response,
   { write, isAllowed = () => true, ...head }: StreamReply,
 ): Promise<void> {
-  const signal = closingOf(request)
-  if (signal.aborted) return
+  if (response.closed) return
+  const closing = new AbortController()
+  const { signal } = closing
   const stalledMs = watchTaking(request.socket)
   const checking = setInterval(() => {
     const isOver = response.writableLength > 0 && !isAllowed()
     if (isOver || stalledMs() >= TAKE_MS) breakOff(response)
   }, CHECK_MS)
-  response.once('close', () => clearInterval(checking))
+  response.once('close', () => {
+    clearInterval(checking)
+    closing.abort()
+  })
   const begin = () => {
     if (response.headersSent) return
     beginReply(request, response, { status: 200, ...head })

@@ -2,14 +2,7 @@ import type { Request } from 'express'
 import { z } from 'zod'
 import { INVALID_TOKEN, ServiceError } from '../errors.ts'
 import { asksInsteadOfJson } from '../http/negotiation.ts'
-import {
-  checkQuery,
-  pageLink,
-  queryParameters,
-  type SentParameter,
-  validData,
-  wholeNumber,
-} from '../http/query.ts'
+import { checkQuery, pageLink, queryParameters, validData, wholeNumber } from '../http/query.ts'
 import type { Reply } from '../http/reply.ts'
 import { leavingOf, type Send, type StreamReply } from '../http/stream.ts'
 import type { ChangeWatch } from './change-watch.ts'
@@ -26,13 +19,12 @@ const STREAM_PAGE = 500
 /** How long a stream may take to end at a stop. Its client goes on with another service after the last whole event. */
 const LAST_MS = 500
 
-const NO_CURSOR = 'is not a cursor of changes'
-
 /** The parameters of `GET /users/changes`. */
 export const changeParameters = z.strictObject({
   after: z
     .string()
-    .refine(text => decodeChangeCursor(text) !== undefined, NO_CURSOR)
+    .transform(decodeChangeCursor)
+    .refine(position => position !== undefined, 'is not a cursor of changes')
     .optional()
     .meta({
       description: 'The cursor `next` of the previous answer; without it, from the beginning.',
@@ -82,34 +74,24 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
     return { page, next, body: pageJson(page, next) }
   }
 
-  async function readEvents(after: ChangePosition | undefined, limit: number) {
+  const readNewPage = shareReads(readPage)
+  const readNewEvents = shareReads(async (after, limit) => {
     const page = await changes.read(after, limit)
     return { page, text: page.changes.map(eventText).join('') }
-  }
+  })
 
-  const readNewPage = shareReads(readPage)
-  const readNewEvents = shareReads(readEvents)
+  const waitAfter = (after: ChangePosition, ms: number, request: Request, leaving: AbortSignal) =>
+    watch.wait({ after, ms, leaving, isAllowed: () => isAllowed(request) })
 
   async function answerPage(request: Request): Promise<Reply> {
     const parameters = queryParameters(request.url)
-    const { after, limit, wait } = parseQuery(parameters, changeParameters)
+    const { after, limit, wait } = validData(checkQuery(parameters, changeParameters))
     let { page, next, body } = await readPage(after, limit)
     if (wait > 0 && page.changes.length === 0 && !page.hasMore && !isFull()) {
-      const leaving = leavingOf(request)
-      const allowed = () => isAllowed(request)
-      let isNews = false
       waiting++
-      try {
-        isNews = await watch.wait({
-          after: page.next,
-          ms: wait * 1000,
-          leaving,
-          isAllowed: allowed,
-        })
-      } finally {
-        waiting--
-      }
-      if (!allowed()) throw new ServiceError('key_required', { headers: INVALID_TOKEN })
+      const isNews = await waitAfter(page.next, wait * 1000, request, leavingOf(request))
+      waiting--
+      if (!isAllowed(request)) throw new ServiceError('key_required', { headers: INVALID_TOKEN })
       if (isNews) ({ next, body } = await readNewPage(page.next, limit))
     }
     const Link = pageLink(`${request.baseUrl}/users/changes`, parameters, { value: next })
@@ -117,9 +99,7 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
   }
 
   async function openStream(request: Request): Promise<StreamReply> {
-    const sent = request.headers['last-event-id']
-    const lastEventId = typeof sent === 'string' && sent !== '' ? sent : undefined
-    const { after } = parseQuery(queryParameters(request.url), streamParameters, lastEventId)
+    const after = startOf(request)
     // Only to refuse a cursor that has expired: nothing is written.
     if (request.method === 'HEAD') await changes.read(after, 1)
     return {
@@ -148,20 +128,15 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
     send: Send,
     after: ChangePosition | undefined,
   ): Promise<void> {
-    const allowed = () => isAllowed(request)
     const leaving = leavingOf(request)
     let { page, text } = await readNewEvents(after, STREAM_PAGE)
     text = `retry: 1000\n\n${text}`
     for (;;) {
       if (text !== '') await send(text)
-      if (hasEnded() || !allowed()) return
-      if (!page.hasMore) {
-        const wait = { after: page.next, ms: COMMENT_MS, leaving, isAllowed: allowed }
-        const isNews = await watch.wait(wait)
-        if (hasEnded() || leaving.aborted || !allowed()) return
-        text = ':\n\n'
-        if (!isNews) continue
-      }
+      const isNews = page.hasMore || (await waitAfter(page.next, COMMENT_MS, request, leaving))
+      if (hasEnded() || leaving.aborted || !isAllowed(request)) return
+      text = ':\n\n'
+      if (!isNews) continue
       try {
         ;({ page, text } = await readNewEvents(page.next, STREAM_PAGE))
       } catch (error) {
@@ -200,6 +175,14 @@ function shareReads<T>(read: Read<T>): Read<T> {
   }
 }
 
+/** Where a stream begins. The id of the last event counts before `after`. Throws `query_invalid`. */
+function startOf({ url, headers }: Request): ChangePosition | undefined {
+  const { after } = validData(checkQuery(queryParameters(url), streamParameters))
+  const value = headers['last-event-id']
+  if (typeof value !== 'string' || value === '') return after
+  return validData(checkQuery([{ name: 'after', value }], streamParameters)).after
+}
+
 function pageJson({ changes, hasMore }: ChangePage, next: string): string {
   return `{"data":[${changes.map(changeJson).join(',')}],"has_more":${hasMore},"next":"${next}"}`
 }
@@ -214,17 +197,4 @@ function eventText({ id, user, deletedAt, position }: UserChange): string {
   const [event, data] =
     user === undefined ? ['deletion', `{"id":${id},"deleted_at":"${deletedAt}"}`] : ['user', user]
   return `id: ${encodeChangeCursor(position)}\nevent: ${event}\ndata: ${data}\n\n`
-}
-
-/** Throws `query_invalid` with every wrong parameter. The id of the last event counts before `after`. */
-function parseQuery<T extends { after?: string | undefined }>(
-  parameters: readonly SentParameter[],
-  schema: z.ZodType<T>,
-  lastEventId?: string,
-) {
-  const checked = checkQuery(parameters, schema)
-  const text = lastEventId ?? checked.data?.after
-  const after = text === undefined ? undefined : decodeChangeCursor(text)
-  if (lastEventId !== undefined && after === undefined) checked.errors.set('after', NO_CURSOR)
-  return { ...validData(checked), after }
 }

@@ -76,16 +76,17 @@ export function createChangeWatch({ last }: Pick<UserChanges, 'last'>) {
           resolve(false)
           return
         }
+        const giveUp = () => waiter.wake(false)
         const timer = setTimeout(giveUp, ms)
-        const waiter = { after, isAllowed, wake }
-        function wake(isNews: boolean): void {
-          clearTimeout(timer)
-          leaving.removeEventListener('abort', giveUp)
-          waiters.delete(waiter)
-          resolve(isNews)
-        }
-        function giveUp(): void {
-          wake(false)
+        const waiter: Waiter = {
+          after,
+          isAllowed,
+          wake: isNews => {
+            clearTimeout(timer)
+            leaving.removeEventListener('abort', giveUp)
+            waiters.delete(waiter)
+            resolve(isNews)
+          },
         }
         leaving.addEventListener('abort', giveUp)
         waiters.add(waiter)
