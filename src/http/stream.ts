@@ -60,11 +60,13 @@ export async function sendStream(
   const checking = setInterval(() => {
     const isOver = response.writableLength > 0 && !isAllowed()
     if (isOver || stalledMs() >= TAKE_MS) breakOff(response)
-  }, CHECK_MS)
-  response.once('close', () => {
+  }, CHECK_MS).unref()
+  const end = () => {
     clearInterval(checking)
     closing.abort()
-  })
+  }
+  // A response that has no connection, as in a function of a cloud, is never closed.
+  response.once('finish', end).once('close', end)
   const begin = () => {
     if (response.headersSent) return
     beginReply(request, response, { status: 200, ...head })

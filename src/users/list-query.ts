@@ -100,20 +100,12 @@ export function parseListRequest(parameters: readonly SentParameter[], cursors: 
   const checked = checkQuery(parameters, listParameters)
   const { errors } = checked
   const sent = (name: string) => parameters.find(parameter => parameter.name === name)?.value
-  const cursor = sent('after')
-  const after =
-    cursor === undefined || errors.has('sort')
-      ? undefined
-      : cursors.decode(parseSort(sent('sort') ?? DEFAULT_SORT), cursor)
+  const [cursor, sort = DEFAULT_SORT] = [sent('after'), sent('sort')]
+  const isJudged = cursor !== undefined && !errors.has('sort') && !errors.has('after')
+  const after = isJudged ? cursors.decode(parseSort(sort), cursor) : undefined
+  if (isJudged && after === undefined) errors.set('after', 'is not a cursor for this sort')
   if (cursor !== undefined && sent('page') !== undefined) {
     errors.set('after', 'cannot be given together with page')
-  } else if (
-    cursor !== undefined &&
-    after === undefined &&
-    !errors.has('sort') &&
-    !errors.has('after')
-  ) {
-    errors.set('after', 'is not a cursor for this sort')
   }
   const { per_page, page, after: _, count, envelope, ...others } = validData(checked)
   const selection = selectionOf(others)
