@@ -79,8 +79,6 @@ export async function openApp(options: AppOptions) {
     const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords })
     const rules = createUserRules(config)
     const watch = createChangeWatch(storage.changes)
-    opened.push({ close: async () => watch.end() })
-    stopping.begin.then(watch.end)
     const users = createUserService({
       ...{ users: callAfterWrites(storage.users, watch.touch), passwords, rules, cursors },
       onUpgradeFailure: err => log.warn({ err }, 'cannot replace a weak password digest'),
@@ -100,6 +98,8 @@ export async function openApp(options: AppOptions) {
       maxWaiting: config.maxWaitingRequests,
       isAllowed: request => ring === undefined || isKeyValid(ring, request),
     })
+    opened.push({ close: async () => changes.end() })
+    stopping.begin.then(changes.end)
 
     const checks = createReadinessCheck({
       ping: storage.users.ping,

@@ -28,7 +28,8 @@ export function addDatabaseCommands(program: Command, { terminal, run }: Command
   )
   add('migrate', 'migrate the database to the schema of this release, and index words of its users')
     .option('--reindex', 'build the index of words again; lists with q get 503 until it is done')
-    .addOption(status.conflicts('reindex'))
+    .option('--new-feed', 'let the cursors of GET /users/changes expire: the disk was put back')
+    .addOption(status.conflicts(['reindex', 'newFeed']))
     .action((flags: MigrateFlags) => run(() => migrate(terminal, flags), flags))
   add('backup', 'copy the database to a file; a service may be running')
     .argument('<FILE>', 'where to write it; a file there is replaced once the backup is complete')
@@ -55,16 +56,17 @@ export function addDatabaseCommands(program: Command, { terminal, run }: Command
 interface MigrateFlags extends JsonFlags {
   readonly status?: boolean
   readonly reindex?: boolean
+  readonly newFeed?: boolean
 }
 
 /** The next call, or a service, goes on with an index of words whose building was interrupted. */
 async function migrate(terminal: Terminal, flags: MigrateFlags): Promise<Outcome | number> {
-  const { status = false, reindex = false } = flags
+  const { status = false, reindex = false, newFeed = false } = flags
   const options = { unit: 'ids', isAbortable: !status }
   return runOnDatabase(terminal, options, async (tasks, { progress, signal }) => {
     const onIndexing = ({ through = 0, lastId = 0 }) =>
       progress(through, through / Math.max(1, lastId))
-    if (!status) await tasks.migrate({ reindex, signal, onIndexing })
+    if (!status) await tasks.migrate({ reindex, newFeed, signal, onIndexing })
     const migrations = await tasks.migrationStatus()
     return {
       lines: migrations.map(({ name, appliedAt }) => {

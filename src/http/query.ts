@@ -121,7 +121,7 @@ function namesAndMessage(issue: z.core.$ZodIssue): [string, string][] {
 }
 
 /** `query_invalid` with a message for each parameter. */
-export function queryError(messages: ReadonlyMap<string, string>): ServiceError {
+function queryError(messages: ReadonlyMap<string, string>): ServiceError {
   const errors: FieldError[] = [...messages].map(([name, message]) => ({
     field: name,
     at: { parameter: name },

@@ -1,5 +1,6 @@
 import type { Socket } from 'node:net'
 import type { Response } from 'express'
+import { watchTaking } from '../http/stream.ts'
 
 /** One open connection, and what its client is waiting for. */
 export interface Connection {
@@ -8,9 +9,8 @@ export interface Connection {
   current: Response | undefined
   /** Responses to later requests, which wait for `current`, in order. */
   readonly waiting: Response[]
-  /** How many bytes the system had accepted when that last changed, and when that was by `performance.now()`. */
-  takenBytes: number
-  takenMs: number
+  /** For how many milliseconds its client has taken nothing, although something waits for it. */
+  readonly stalledMs: () => number
 }
 
 /** The open connections of a server, oldest first. */
@@ -29,7 +29,8 @@ export function addConnection(connections: Connections, socket: Socket, most: nu
     connections.delete(idle)
     if (idle === socket) return
   }
-  connections.set(socket, { socket, current: undefined, waiting: [], takenBytes: 0, takenMs: 0 })
+  const stalledMs = watchTaking(socket)
+  connections.set(socket, { socket, current: undefined, waiting: [], stalledMs })
   socket.once('close', () => connections.delete(socket))
 }
 
@@ -47,25 +48,11 @@ export function newestResponse(connections: Connections, socket: Socket): Respon
 
 /** Closes connections whose clients have accepted nothing of their responses for `takeMs`. Call it regularly. */
 export function closeStalled(connections: Connections, takeMs: number): void {
-  const nowMs = performance.now()
   let backlogBytes = 0
   for (const { writableLength } of connections.keys()) backlogBytes += writableLength
   const patienceMs = backlogBytes > MAX_BACKLOG_BYTES ? HURRIED_TAKE_MS : takeMs
-  for (const connection of connections.values()) {
-    const { socket } = connection
-    const takenBytes = countTakenBytes(socket)
-    if (socket.writableLength === 0 || takenBytes !== connection.takenBytes) {
-      Object.assign(connection, { takenBytes, takenMs: nowMs })
-      // A client of HTTP/1.0 would take the end of the connection for the end of the response.
-    } else if (nowMs - connection.takenMs >= patienceMs) socket.resetAndDestroy()
+  for (const { socket, stalledMs } of connections.values()) {
+    // A client of HTTP/1.0 would take the end of the connection for the end of the response.
+    if (stalledMs() >= patienceMs) socket.resetAndDestroy()
   }
-}
-
-/**
- * How many bytes the system has accepted. `writeQueueSize`, which Node's own socket timeouts use as well, is the only count
- * that changes before a write is finished, which takes a slow client minutes.
- */
-function countTakenBytes(socket: Socket): number {
-  const { _handle: handle } = socket as unknown as { _handle?: { writeQueueSize?: number } | null }
-  return socket.bytesWritten - socket.writableLength - (handle?.writeQueueSize ?? 0)
 }

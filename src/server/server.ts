@@ -9,6 +9,7 @@ import {
 import type { AddressInfo, Socket } from 'node:net'
 import type { Application, Request, Response } from 'express'
 import { isLoopback } from '../config/values.ts'
+import { TAKE_MS } from '../http/stream.ts'
 import { type Capacity, createAdmission, createPipelining } from './admission.ts'
 import { type ClientErrorOptions, createClientErrorListener } from './client-errors.ts'
 import {
@@ -43,7 +44,7 @@ export interface Timeouts {
   readonly checkEveryMs: number
 }
 
-const TIMEOUTS = { headersMs: 10_000, requestMs: 25_000, takeMs: 30_000, checkEveryMs: 1000 }
+const TIMEOUTS = { headersMs: 10_000, requestMs: 25_000, takeMs: TAKE_MS, checkEveryMs: 1000 }
 
 /** A server for `app` that does not listen yet. If `timeouts` is left out, `TIMEOUTS` apply. */
 export function createHttpServer(options: HttpServerOptions) {

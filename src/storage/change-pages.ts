@@ -1,4 +1,9 @@
-import type { ChangePage, ChangePosition, UserChange } from '../users/user-changes.ts'
+import {
+  type ChangePage,
+  type ChangePosition,
+  isAfter,
+  type UserChange,
+} from '../users/user-changes.ts'
 import type { UserJson } from '../users/user-repository.ts'
 
 /** A user of the feed. `key` is that of its position. */
@@ -37,14 +42,21 @@ export function baselinePageOf(
   return { changes, next, hasMore: true }
 }
 
-/** A page of changes, of which there is one row more than `limit` if more follow. */
+/**
+ * A page of changes, of which there is one row more than `limit` if more follow. Who has seen all needs no deletion that is
+ * forgotten by now, whenever the reading began: so all of them go on from one place, and share their next read.
+ */
 export function changePageOf(
   rows: readonly ChangeRow[],
   after: ChangePosition,
   limit: number,
+  forgotten: Pick<ChangePosition, 'key' | 'id'>,
 ): ChangePage {
   const changes = rows.slice(0, limit).map(row => toChange(row, after))
-  return { changes, next: changes.at(-1)?.position ?? after, hasMore: rows.length > limit }
+  const last = changes.at(-1)?.position ?? after
+  if (rows.length > limit) return { changes, next: last, hasMore: true }
+  const from = { ...after, ...forgotten }
+  return { changes, next: { ...(isAfter(from, last) ? from : last), since: '0' }, hasMore: false }
 }
 
 function toChange([id, key, json, deletedAt]: ChangeRow, after: ChangePosition): UserChange {

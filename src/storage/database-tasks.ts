@@ -15,6 +15,8 @@ export interface BackupOptions {
 export interface MigrateOptions {
   /** Whether indexes that the service itself fills are built again. */
   readonly reindex?: boolean
+  /** Whether the cursors of the feed of changes expire, as after a restore. */
+  readonly newFeed?: boolean
   readonly onIndexing?: (progress: IndexingProgress) => void
   /** Aborts building an index: the next call or a service goes on with it. */
   readonly signal?: AbortSignal

@@ -1,17 +1,10 @@
-import type { Request, Response } from 'express'
+import type { Request } from 'express'
 import { z } from 'zod'
 import { INVALID_TOKEN, ServiceError } from '../errors.ts'
 import { asksInsteadOfJson } from '../http/negotiation.ts'
-import {
-  checkQuery,
-  pageLink,
-  queryParameters,
-  type SentParameter,
-  validData,
-  wholeNumber,
-} from '../http/query.ts'
+import { checkQuery, pageLink, queryParameters, validData, wholeNumber } from '../http/query.ts'
 import type { Reply } from '../http/reply.ts'
-import { leavingOf, type Sink, type StreamReply } from '../http/stream.ts'
+import { leavingOf, type Send, type StreamReply } from '../http/stream.ts'
 import type { ChangeWatch } from './change-watch.ts'
 import { decodeChangeCursor, encodeChangeCursor } from './cursor.ts'
 import type { ChangePage, ChangePosition, UserChange, UserChanges } from './user-changes.ts'
@@ -23,9 +16,6 @@ const COMMENT_MS = 15_000
 
 const STREAM_PAGE = 500
 
-/** A stream must end within two seconds after its key is revoked. The keys in memory may be one second late. */
-const CHECK_MS = 750
-
 /** How long a stream may take to end at a stop. Its client goes on with another service after the last whole event. */
 const LAST_MS = 500
 
@@ -33,6 +23,8 @@ const LAST_MS = 500
 export const changeParameters = z.strictObject({
   after: z
     .string()
+    .transform(decodeChangeCursor)
+    .refine(position => position !== undefined, 'is not a cursor of changes')
     .optional()
     .meta({
       description: 'The cursor `next` of the previous answer; without it, from the beginning.',
@@ -69,64 +61,60 @@ export type ChangeFeed = ReturnType<typeof createChangeFeed>
 
 /** `GET /users/changes` in its forms: a page, a page that is waited for, and a stream of events. */
 export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: ChangeFeedOptions) {
-  /** Pages that are being read: a thousand clients that wait for the same change share one read. */
-  const reading = new Map<string, Promise<ChangePage>>()
   let streaming = 0
   let waiting = 0
-
-  function readShared(after: ChangePosition, limit: number): Promise<ChangePage> {
-    const key = `${encodeChangeCursor(after)} ${limit}`
-    const shared = reading.get(key) ?? changes.read(after, limit).finally(() => reading.delete(key))
-    reading.set(key, shared)
-    return shared
-  }
+  let endedAt = Number.POSITIVE_INFINITY
 
   const isFull = () => waiting + streaming >= maxWaiting
+  const hasEnded = () => performance.now() >= endedAt
 
-  async function readPage(request: Request): Promise<Reply> {
-    const parameters = queryParameters(request.url)
-    const { after, limit, wait } = parseQuery(parameters, changeParameters)
-    let page = await changes.read(after, limit)
-    if (wait > 0 && page.changes.length === 0 && !page.hasMore && !isFull()) {
-      const leaving = leavingOf(request)
-      const allowed = () => isAllowed(request)
-      waiting++
-      try {
-        await watch.wait({ after: page.next, ms: wait * 1000, leaving, isAllowed: allowed })
-      } finally {
-        waiting--
-      }
-      if (!allowed()) throw new ServiceError('key_required', { headers: INVALID_TOKEN })
-      // A stop answers at once.
-      if (!watch.ended.aborted) page = await readShared(page.next, limit)
-    }
+  async function readPage(after: ChangePosition | undefined, limit: number) {
+    const page = await changes.read(after, limit)
     const next = encodeChangeCursor(page.next)
+    return { page, next, body: pageJson(page, next) }
+  }
+
+  const readNewPage = shareReads(readPage)
+  const readNewEvents = shareReads(async (after, limit) => {
+    const page = await changes.read(after, limit)
+    return { page, text: page.changes.map(eventText).join('') }
+  })
+
+  const waitAfter = (after: ChangePosition, ms: number, request: Request, leaving: AbortSignal) =>
+    watch.wait({ after, ms, leaving, isAllowed: () => isAllowed(request) })
+
+  async function answerPage(request: Request): Promise<Reply> {
+    const parameters = queryParameters(request.url)
+    const { after, limit, wait } = validData(checkQuery(parameters, changeParameters))
+    let { page, next, body } = await readPage(after, limit)
+    if (wait > 0 && page.changes.length === 0 && !page.hasMore && !isFull()) {
+      waiting++
+      const isNews = await waitAfter(page.next, wait * 1000, request, leavingOf(request))
+      waiting--
+      if (!isAllowed(request)) throw new ServiceError('key_required', { headers: INVALID_TOKEN })
+      if (isNews) ({ next, body } = await readNewPage(page.next, limit))
+    }
     const Link = pageLink(`${request.baseUrl}/users/changes`, parameters, { value: next })
-    return { status: 200, headers: { Link }, body: pageJson(page, next) }
+    return { status: 200, headers: { Link }, body }
   }
 
   async function openStream(request: Request): Promise<StreamReply> {
-    const sent = request.headers['last-event-id']
-    const lastEventId = typeof sent === 'string' && sent !== '' ? sent : undefined
-    const { after } = parseQuery(queryParameters(request.url), streamParameters, lastEventId)
-    if (isFull()) throw new ServiceError('overloaded')
-    // Read before the stream begins, so that a wrong cursor is answered as an error.
-    const first = await changes.read(after, STREAM_PAGE)
+    const after = startOf(request)
+    // Only to refuse a cursor that has expired: nothing is written.
+    if (request.method === 'HEAD') await changes.read(after, 1)
     return {
       type: EVENT_STREAM_TYPE,
-      // Proxies such as nginx would otherwise collect events before they pass them on.
-      headers: { 'X-Accel-Buffering': 'no' },
-      write: async sink => {
+      // A compression, and proxies such as nginx, would otherwise collect events before they pass them on.
+      headers: {
+        'Cache-Control': 'private, no-cache, no-transform',
+        'X-Accel-Buffering': 'no',
+      },
+      isAllowed: () => isAllowed(request) && performance.now() < endedAt + LAST_MS,
+      write: async send => {
+        if (isFull()) throw new ServiceError('overloaded')
         streaming++
-        cutOffAtStop(request, sink)
-        // A client that takes nothing keeps `send` waiting, and would keep the end waiting too.
-        const checking = setInterval(() => {
-          const response = request.res as Response
-          if (response.writableLength > 0 && !isAllowed(request)) response.destroy()
-        }, CHECK_MS)
-        sink.signal.addEventListener('abort', () => clearInterval(checking))
         try {
-          await writeEvents(request, sink, first)
+          await writeEvents(request, send, after)
         } finally {
           streaming--
         }
@@ -134,33 +122,23 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
     }
   }
 
-  /** A client that takes nothing would hold up the stop. */
-  function cutOffAtStop(request: Request, { signal }: Sink): void {
-    const cutOff = () => setTimeout(() => request.res?.destroy(), LAST_MS).unref()
-    if (watch.ended.aborted) cutOff()
-    else watch.ended.addEventListener('abort', cutOff, { signal })
-  }
-
   /** Ends without an error when the stream must: its client then connects again, and is told why. */
-  async function writeEvents(request: Request, sink: Sink, first: ChangePage): Promise<void> {
-    const allowed = () => isAllowed(request)
+  async function writeEvents(
+    request: Request,
+    send: Send,
+    after: ChangePosition | undefined,
+  ): Promise<void> {
     const leaving = leavingOf(request)
-    let text = 'retry: 1000\n\n'
-    let page = first
+    let { page, text } = await readNewEvents(after, STREAM_PAGE)
+    text = `retry: 1000\n\n${text}`
     for (;;) {
-      text += page.changes.map(eventText).join('')
-      if (text !== '') await sink.send(text)
-      text = ''
-      if (watch.ended.aborted || !allowed()) return
-      const after: ChangePosition = page.next
-      if (!page.hasMore) {
-        const startedAt = performance.now()
-        await watch.wait({ after, ms: COMMENT_MS, leaving, isAllowed: allowed })
-        if (watch.ended.aborted || leaving.aborted || !allowed()) return
-        if (performance.now() - startedAt >= COMMENT_MS - 1) text = ':\n\n'
-      }
+      if (text !== '') await send(text)
+      const isNews = page.hasMore || (await waitAfter(page.next, COMMENT_MS, request, leaving))
+      if (hasEnded() || leaving.aborted || !isAllowed(request)) return
+      text = ':\n\n'
+      if (!isNews) continue
       try {
-        page = await changes.read(after, STREAM_PAGE)
+        ;({ page, text } = await readNewEvents(page.next, STREAM_PAGE))
       } catch (error) {
         if (error instanceof ServiceError) return
         throw error
@@ -171,11 +149,38 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
   return {
     answer: (request: Request): Promise<Reply | StreamReply> => {
       const wantsStream = asksInsteadOfJson(EVENT_STREAM_TYPE, request.headers.accept)
-      return wantsStream ? openStream(request) : readPage(request)
+      return wantsStream ? openStream(request) : answerPage(request)
     },
     /** How many requests wait or stream now. */
     report: () => ({ waiting, streaming }),
+    /** Answers those that wait, and ends the streams, also later ones. */
+    end: (): void => {
+      endedAt = Math.min(endedAt, performance.now())
+      watch.end()
+    },
   }
+}
+
+type Read<T> = (after: ChangePosition | undefined, limit: number) => Promise<T>
+
+/** The same reads, those of the same place one while it runs: a thousand clients that follow a change share one. */
+function shareReads<T>(read: Read<T>): Read<T> {
+  const reading = new Map<string, Promise<T>>()
+  return (after, limit) => {
+    const { mark, phase, key, id, since } = after ?? {}
+    const place = [mark, phase, key, id, since, limit].join(' ')
+    const shared = reading.get(place) ?? read(after, limit).finally(() => reading.delete(place))
+    reading.set(place, shared)
+    return shared
+  }
+}
+
+/** Where a stream begins. The id of the last event counts before `after`. Throws `query_invalid`. */
+function startOf({ url, headers }: Request): ChangePosition | undefined {
+  const { after } = validData(checkQuery(queryParameters(url), streamParameters))
+  const value = headers['last-event-id']
+  if (typeof value !== 'string' || value === '') return after
+  return validData(checkQuery([{ name: 'after', value }], streamParameters)).after
 }
 
 function pageJson({ changes, hasMore }: ChangePage, next: string): string {
@@ -192,20 +197,4 @@ function eventText({ id, user, deletedAt, position }: UserChange): string {
   const [event, data] =
     user === undefined ? ['deletion', `{"id":${id},"deleted_at":"${deletedAt}"}`] : ['user', user]
   return `id: ${encodeChangeCursor(position)}\nevent: ${event}\ndata: ${data}\n\n`
-}
-
-/** Throws `query_invalid` with every wrong parameter. The id of the last event counts before `after`. */
-function parseQuery<T extends { after?: string | undefined }>(
-  parameters: readonly SentParameter[],
-  schema: z.ZodType<T>,
-  lastEventId?: string,
-) {
-  const checked = checkQuery(parameters, schema)
-  const { data, errors } = checked
-  const text = lastEventId ?? data?.after
-  const after = text === undefined ? undefined : decodeChangeCursor(text)
-  if (text !== undefined && after === undefined && !errors.has('after')) {
-    errors.set('after', 'is not a cursor of changes')
-  }
-  return { ...validData(checked), after }
 }

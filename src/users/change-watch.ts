@@ -8,17 +8,20 @@ const POLL_MS = 500
 /** The first pauses after a write of this process. On PostgreSQL an older transaction may hide the change for longer. */
 const SOON_MS = 5
 
+/** A wait must end within two seconds after its key is revoked. The keys in memory may be one second late. */
+const CHECK_MS = 250
+
 export interface Wait {
   readonly after: ChangePosition
   readonly ms: number
   /** Aborted once the client no longer waits. */
   readonly leaving: AbortSignal
-  /** Whether the client may still wait. Asked with each poll. */
+  /** Whether the client may still wait. Asked from time to time. */
   readonly isAllowed: () => boolean
 }
 
 interface Waiter extends Pick<Wait, 'after' | 'isAllowed'> {
-  wake(): void
+  wake(isNews: boolean): void
 }
 
 export type ChangeWatch = ReturnType<typeof createChangeWatch>
@@ -26,10 +29,11 @@ export type ChangeWatch = ReturnType<typeof createChangeWatch>
 /** Lets requests wait for changes. One poll serves all requests of the process. It stops while no request waits. */
 export function createChangeWatch({ last }: Pick<UserChanges, 'last'>) {
   const waiters = new Set<Waiter>()
+  /** What the last poll has found; `undefined` without the database. */
+  let newest: ChangePosition | undefined
   let isPolling = false
-  const ending = new AbortController()
-  const ended: AbortSignal = ending.signal
-  let touchedAt = Number.NEGATIVE_INFINITY
+  let hasEnded = false
+  let checkedAt = Number.NEGATIVE_INFINITY
   let pauseMs = POLL_MS
   let pause = new AbortController()
 
@@ -38,15 +42,21 @@ export function createChangeWatch({ last }: Pick<UserChanges, 'last'>) {
     pause.abort()
   }
 
+  function isNewsAfter(after: ChangePosition): boolean {
+    return newest !== undefined && (newest.mark !== after.mark || isAfter(newest, after))
+  }
+
   async function pollAgainAndAgain(): Promise<void> {
     isPolling = true
     while (waiters.size > 0) {
       // Without the database, those who wait go on waiting until their time is over.
-      const newest = await last().catch(() => undefined)
+      newest = await last().catch(() => undefined)
+      const now = performance.now()
+      const isCheck = now - checkedAt >= CHECK_MS
+      if (isCheck) checkedAt = now
       for (const { after, isAllowed, wake } of waiters) {
-        const isNews =
-          newest !== undefined && (newest.mark !== after.mark || isAfter(newest, after))
-        if (isNews || !isAllowed()) wake()
+        if (isNewsAfter(after)) wake(true)
+        else if (isCheck && !isAllowed()) wake(false)
       }
       pause = new AbortController()
       await sleep(pauseMs, undefined, { signal: pause.signal }).catch(() => {})
@@ -57,43 +67,41 @@ export function createChangeWatch({ last }: Pick<UserChanges, 'last'>) {
 
   return {
     /**
-     * Resolves once there may be a change after the position, or after `ms`, or when `leaving`, `isAllowed` or `end` ends
-     * the wait.
+     * Resolves to true once there may be a change after the position, and to false after `ms`, or when `leaving`, `isAllowed`
+     * or `end` ends the wait.
      */
-    wait: ({ after, ms, leaving, isAllowed }: Wait): Promise<void> =>
-      new Promise<void>(resolve => {
-        if (ended.aborted || leaving.aborted) {
-          resolve()
+    wait: ({ after, ms, leaving, isAllowed }: Wait): Promise<boolean> =>
+      new Promise(resolve => {
+        if (hasEnded || leaving.aborted) {
+          resolve(false)
           return
         }
-        const timer = setTimeout(wake, ms)
-        const waiter = { after, isAllowed, wake }
-        function wake(): void {
-          clearTimeout(timer)
-          leaving.removeEventListener('abort', wake)
-          waiters.delete(waiter)
-          resolve()
+        const giveUp = () => waiter.wake(false)
+        const timer = setTimeout(giveUp, ms)
+        const waiter: Waiter = {
+          after,
+          isAllowed,
+          wake: isNews => {
+            clearTimeout(timer)
+            leaving.removeEventListener('abort', giveUp)
+            waiters.delete(waiter)
+            resolve(isNews)
+          },
         }
-        leaving.addEventListener('abort', wake)
+        leaving.addEventListener('abort', giveUp)
         waiters.add(waiter)
-        // A write may have come between its last read and this wait.
-        if (performance.now() - touchedAt < POLL_MS) pollSoon()
         if (!isPolling) void pollAgainAndAgain()
+        // The poll that found it may have been before this wait.
+        else if (isNewsAfter(after)) pollSoon()
       }),
 
     /** Call it after a write of this process. */
-    touch: (): void => {
-      touchedAt = performance.now()
-      if (waiters.size > 0) pollSoon()
-    },
-
-    /** Aborted by `end`. */
-    ended,
+    touch: pollSoon,
 
     /** Ends each wait, and each later one at once. */
     end: (): void => {
-      ending.abort()
-      for (const { wake } of waiters) wake()
+      hasEnded = true
+      for (const { wake } of waiters) wake(false)
       pause.abort()
     },
   }

@@ -4,7 +4,6 @@ import {
   instantMs,
   instantText,
   MAX_SHOWN_MS,
-  queryError,
   type SentParameter,
   validData,
   wholeNumber,
@@ -26,6 +25,8 @@ const SAMPLE_INSTANT = '2026-01-31T12:00:00Z'
 
 const SAMPLE_CURSOR = 'ryvb4aqbbsHireHWlPQfx1siIiwxXQ'
 
+const DEFAULT_SORT = 'id'
+
 /** The parameters of `GET /users`. */
 export const listParameters = z.strictObject({
   per_page: parameter(wholeNumber(1, 1000), 'Users per page.', 20).default(100),
@@ -35,7 +36,7 @@ export const listParameters = z.strictObject({
     z.enum(SORT_NAMES, `must be one of ${SORT_NAMES.join(', ')}`),
     'The field to sort by; descending with `-` before it.',
     '-name',
-  ).default('id'),
+  ).default(DEFAULT_SORT),
   id: optional(
     ids(),
     'Users with one of these ids, at most 500; an id that no user has is not found.',
@@ -97,16 +98,17 @@ function selectionOf({
 /** Throws `query_invalid` with every wrong parameter. */
 export function parseListRequest(parameters: readonly SentParameter[], cursors: Cursors) {
   const checked = checkQuery(parameters, listParameters)
-  const isGiven = (name: string) => parameters.some(parameter => parameter.name === name)
-  if (isGiven('page') && isGiven('after')) {
-    checked.errors.set('after', 'cannot be given together with page')
+  const { errors } = checked
+  const sent = (name: string) => parameters.find(parameter => parameter.name === name)?.value
+  const [cursor, sort = DEFAULT_SORT] = [sent('after'), sent('sort')]
+  const isJudged = cursor !== undefined && !errors.has('sort') && !errors.has('after')
+  const after = isJudged ? cursors.decode(parseSort(sort), cursor) : undefined
+  if (isJudged && after === undefined) errors.set('after', 'is not a cursor for this sort')
+  if (cursor !== undefined && sent('page') !== undefined) {
+    errors.set('after', 'cannot be given together with page')
   }
-  const { per_page, page, after: cursor, count, envelope, ...others } = validData(checked)
+  const { per_page, page, after: _, count, envelope, ...others } = validData(checked)
   const selection = selectionOf(others)
-  const after = cursor === undefined ? undefined : cursors.decode(selection.sort, cursor)
-  if (cursor !== undefined && after === undefined) {
-    throw queryError(new Map([['after', 'is not a cursor for this sort']]))
-  }
   return {
     ...selection,
     perPage: per_page,

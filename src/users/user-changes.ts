@@ -44,8 +44,11 @@ export interface UserChanges {
   read(after: ChangePosition | undefined, limit: number): Promise<ChangePage>
   /** The position of the last change that `read` would show. For polling: it reads one row. */
   last(): Promise<ChangePosition>
-  /** Forgets some of the deletions before a time (milliseconds since the epoch). Returns whether there may be more of them. */
-  forgetDeletions(before: number): Promise<boolean>
+  /**
+   * Forgets some of the deletions before a time. Returns whether there may be more of them. One that is dated after `now` is as
+   * old as the next one that is not, or else as `now`, which it keeps. Both times are milliseconds since the epoch.
+   */
+  forgetDeletions(times: { readonly before: number; readonly now: number }): Promise<boolean>
   /** How many deletions are kept. */
   countDeletions(): Promise<number>
 }
@@ -77,10 +80,15 @@ export function startForgetting(options: {
     running = running.then(work)
   }, EVERY_MS).unref()
 
+  async function forgetSome(): Promise<boolean> {
+    const nowMs = now()
+    return changes.forgetDeletions({ before: nowMs - retentionMs, now: nowMs })
+  }
+
   async function work(): Promise<void> {
     try {
-      while (!hasEnded && (await changes.forgetDeletions(now() - retentionMs)));
-      kept = await changes.countDeletions()
+      while (!hasEnded && (await forgetSome()));
+      if (!hasEnded) kept = await changes.countDeletions()
     } catch (error) {
       if (!hasEnded) onFailure(error)
     }
@@ -89,10 +97,10 @@ export function startForgetting(options: {
   return {
     /** Deletions that were kept when they were last counted. */
     kept: () => kept,
+    /** Waits for nothing: the database finishes the writes that run, and the count may be slow. */
     close: async () => {
       hasEnded = true
       clearInterval(timer)
-      await running
     },
   }
 }

@@ -29,8 +29,7 @@ export function createUserRouter({ users, changes }: UserRouterOptions, parts: R
   async function list(request: Request): Promise<Reply | StreamReply> {
     const parameters = queryParameters(request.url)
     if (asksInsteadOfJson(NDJSON_TYPE, request.headers.accept)) {
-      const write = users.whole.open(parameters)
-      return { type: NDJSON_TYPE, write: ({ send }) => write(send) }
+      return { type: NDJSON_TYPE, write: users.whole.open(parameters) }
     }
     const { revision, list } = await users.list(parameters, known => isFresh(request, known))
     return list === undefined ? notModified(revision) : listReply(list, parameters, request.baseUrl)

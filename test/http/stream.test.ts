@@ -1,9 +1,14 @@
 import { once } from 'node:events'
-import { get } from 'node:http'
+import { createServer, get, type IncomingMessage } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
 import express from 'express'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { sendStream } from '../../src/http/stream.ts'
+import { createUserRecords } from '../../src/library.ts'
+import { execute } from '../support/databases.ts'
+import { temporaryFolder } from '../support/open-test-app.ts'
+import { untilPasses } from '../support/until.ts'
 
 test('a stream is not begun for a client that is gone', async () => {
   const write = vi.fn(async () => {})
@@ -24,4 +29,48 @@ test('a stream is not begun for a client that is gone', async () => {
   request.destroy()
   await sent
   expect(write).not.toHaveBeenCalled()
+})
+
+/** More than the system buffers for clients that read nothing. */
+const MANY_USERS = `
+  WITH RECURSIVE serial (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM serial WHERE n < 40000)
+  INSERT INTO users (name, name_lower, email, created_at, updated_at)
+  SELECT name, name, 'u' || n || '@x.co', '2026-01-31T12:00:00.000Z', '2026-01-31T12:00:00.000Z'
+  FROM serial, (SELECT hex(zeroblob(100)) AS name)`
+
+test("in another program's server too, whole lists and streams end whose readers take nothing for 30 seconds", async () => {
+  const DATABASE_URL = join(temporaryFolder(), 'users.db')
+  const records = await createUserRecords({ DATABASE_URL })
+  onTestFinished(() => records.close())
+  execute(DATABASE_URL, MANY_USERS)
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const server = createServer(records.app).listen(0, '127.0.0.1')
+  onTestFinished(() => void server.close())
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  const ask = (path: string, accept: string) =>
+    new Promise<IncomingMessage>((resolve, reject) => {
+      const request = get({ port, path, headers: { Accept: accept }, agent: false }, resolve)
+      request.on('error', reject)
+      onTestFinished(() => void request.destroy())
+    })
+  const lists = () => ask('/users', 'application/x-ndjson')
+  const readers = await Promise.all([
+    ...Array.from({ length: 4 }, lists),
+    ask('/users/changes', 'text/event-stream'),
+  ])
+  expect(readers.map(({ statusCode }) => statusCode)).toEqual([200, 200, 200, 200, 200])
+  expect((await lists()).statusCode).toBe(503)
+  vi.advanceTimersByTime(29_000)
+  expect((await lists()).statusCode).toBe(503)
+  await untilPasses(async () => {
+    vi.advanceTimersByTime(10_000)
+    expect((await lists()).statusCode).toBe(200)
+  })
+  for (const reader of readers) reader.on('error', () => {}).resume()
+  await untilPasses(() => {
+    vi.advanceTimersByTime(10_000)
+    expect(readers.map(({ closed, complete }) => closed && !complete)).not.toContain(false)
+  })
 })

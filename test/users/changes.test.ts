@@ -1,12 +1,15 @@
 import { get, type IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { withKeyStore } from '../support/api-keys.ts'
 import { newUserBody } from '../support/builders.ts'
-import { openTestApp, type TestApp } from '../support/open-test-app.ts'
+import { countStatements } from '../support/count-statements.ts'
+import { byEngine } from '../support/engine.ts'
+import { openTestApp, type TestApp, temporaryFolder } from '../support/open-test-app.ts'
+import { runCommand } from '../support/run-command.ts'
 import { shareTestApp } from '../support/shared-app.ts'
-import { executeSql } from '../support/sql.ts'
+import { executeSql, selectRows } from '../support/sql.ts'
 import { until, untilPasses } from '../support/until.ts'
 
 interface Entry {
@@ -156,6 +159,14 @@ describe('the feed', () => {
     expect(body.errors).toEqual({ [name]: [message] })
   })
 
+  test('names every wrong parameter', async () => {
+    const { body } = await app.http.get(`${PATH}?after=abc&limit=0&wait=x&page=1`).expect(400)
+    expect(Object.keys(body.errors).toSorted()).toEqual(['after', 'limit', 'page', 'wait'])
+    const { next } = await read(await openTestApp())
+    const expired = await app.http.get(`${PATH}?after=${next}&limit=0`).expect(400)
+    expect(expired.body.errors).toEqual({ limit: ['must be a whole number from 1 to 1000'] })
+  })
+
   test('answers 400 to an altered cursor and 410 to one of another database', async () => {
     const { next } = await read(app)
     const altered = `${next.slice(0, -1)}${next.endsWith('A') ? 'B' : 'A'}`
@@ -251,6 +262,83 @@ test('who waits and who streams is counted, and no more than MAX_WAITING_REQUEST
   expect(await waiting).toBe(200)
 })
 
+test('of a burst of streams, no more than MAX_WAITING_REQUESTS are held, and they leave their places', async () => {
+  const app = await openTestApp({ env: { MAX_WAITING_REQUESTS: '5' } })
+  const streams = await Promise.all(Array.from({ length: 30 }, () => openStream(app)))
+  const held = streams.filter(({ response }) => response.statusCode === 200)
+  expect(held).toHaveLength(5)
+  const refused = streams.filter(({ response }) => response.statusCode === 503)
+  await Promise.all(refused.map(({ ended }) => ended))
+  expect(refused.map(({ text }) => JSON.parse(text()).reason)).toEqual(Array(25).fill('overloaded'))
+  for (const { response } of held) response.destroy()
+  await untilPasses(async () => {
+    const { response } = await openStream(app)
+    expect(response.statusCode).toBe(200)
+  })
+})
+
+test('many streams print no warning of a leak', async () => {
+  const warnings: string[] = []
+  const onWarning = ({ name }: Error) => void warnings.push(name)
+  process.on('warning', onWarning)
+  onTestFinished(() => void process.off('warning', onWarning))
+  const app = await openTestApp()
+  const { next } = await read(app)
+  const waits = Array.from({ length: 12 }, () => read(app, `after=${next}&wait=60`))
+  const streams = await Promise.all(Array.from({ length: 12 }, () => openStream(app)))
+  await create(app)
+  await Promise.all([...waits, ...streams.map(stream => stream.until(/event: user/))])
+  expect(warnings).toEqual([])
+})
+
+const PAGE_OF_CHANGES = byEngine({
+  sqlite: 'FROM user_changes WHERE revision >',
+  postgres: '(changed_in, user_changes.id) >',
+})
+
+const POLL = byEngine({ sqlite: 'max(revision)', postgres: 'ORDER BY changed_in DESC' })
+
+test('a change is read once for all that wait and stream, whenever they came', async () => {
+  const app = await openTestApp()
+  const { next } = await read(app)
+  const streams: Stream[] = []
+  for (const name of ['A', 'B', 'C']) {
+    streams.push(...(await Promise.all(Array.from({ length: 10 }, () => openStream(app)))))
+    await create(app, name)
+    for (const stream of streams) await stream.until(new RegExp(`"name":"${name}"`))
+  }
+  const { next: newest } = await untilShown(app, next, 3)
+  const waits = Array.from({ length: 30 }, () => read(app, `after=${newest}&wait=60`))
+  const counting = countStatements()
+  await until(() => counting(PAGE_OF_CHANGES) >= 30)
+  const before = counting(PAGE_OF_CHANGES)
+  for (const name of ['D', 'E', 'F']) {
+    await create(app, name)
+    for (const stream of streams) await stream.until(new RegExp(`"name":"${name}"`))
+  }
+  expect((await Promise.all(waits)).map(({ data }) => data[0]?.user?.name)).toEqual(
+    waits.map(() => 'D'),
+  )
+  expect(counting(PAGE_OF_CHANGES) - before).toBeLessThanOrEqual(3 * 4)
+  expect(counting(POLL)).toBeLessThan(100)
+})
+
+test('an idle stream gets a comment every 15 seconds, for which nothing is read', async () => {
+  const app = await openTestApp()
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const stream = await openStream(app)
+  await stream.until(/retry: 1000\n\n/)
+  const counting = countStatements()
+  for (const comments of [1, 2]) {
+    vi.advanceTimersByTime(14_000)
+    expect(stream.text()).toBe(`retry: 1000\n\n${':\n\n'.repeat(comments - 1)}`)
+    vi.advanceTimersByTime(1000)
+    await stream.until(new RegExp(`(?::\n\n){${comments}}$`))
+  }
+  expect(counting(PAGE_OF_CHANGES)).toBe(0)
+})
+
 test.each([
   ['that waits gets an empty page', `?wait=60`, 'application/json', /"data":\[\]/],
   ['with a stream gets its end', '', 'text/event-stream', /retry: 1000\n\n\r\n0\r\n\r\n$/],
@@ -318,7 +406,11 @@ describe('as a stream of events', () => {
     const first = (await app.http.get('/users/1')).body
     const { response, text, until: untilText } = await openStream(app)
     expect(response.statusCode).toBe(200)
-    expect(response.headers['content-type']).toBe('text/event-stream')
+    expect(response.headers).toMatchObject({
+      'content-type': 'text/event-stream',
+      'cache-control': 'private, no-cache, no-transform',
+      'x-accel-buffering': 'no',
+    })
     expect(response.headers).not.toHaveProperty('content-length')
     await untilText(/event: user\n/)
     expect(text()).toMatch(/^retry: 1000\n\nid: [\w-]+\nevent: user\ndata: .*\n\n$/)
@@ -388,6 +480,83 @@ test('after CHANGES_RETENTION deletions are forgotten: cursors from before them 
     expect(entries.every(({ user }) => user !== null)).toBe(true)
     expect([...copy.keys()].sort()).toEqual([1, 3, 4])
   }
+})
+
+/** Deletes users one after another. Those of `misdated` as if the clock had been wrong. Returns a cursor from before. */
+async function deleteUsers(
+  app: TestApp,
+  ids: readonly number[],
+  misdated: number,
+): Promise<string> {
+  const { next } = await until(async () => {
+    const followed = await follow(app)
+    return followed.copy.size === ids.length && followed
+  })
+  for (const id of ids) await app.http.delete(`/users/${id}`).expect(204)
+  await executeSql(
+    app.databaseUrl,
+    `UPDATE user_changes SET deleted_at = '2999-01-31T12:00:00.000Z' WHERE id = ${misdated}`,
+  )
+  await until(async () => (await follow(app, next)).entries.length === ids.length)
+  return next
+}
+
+const DATES = 'SELECT deleted_at FROM user_changes WHERE deleted_at IS NOT NULL ORDER BY id'
+
+test.each([1, 2])(
+  'deletion %i of three, dated in the future, is forgotten with the others',
+  async misdated => {
+    const app = await openTestApp({ users: [1, 2, 3].map(() => newUserBody()) })
+    const { databaseUrl } = app
+    const before = await deleteUsers(app, [1, 2, 3], misdated)
+    await app.stop()
+    const env = { DATABASE_URL: databaseUrl, CHANGES_RETENTION: '1h' }
+    const kept = await openTestApp({ env, now: () => Date.now() + HOUR / 2 })
+    expect((await follow(kept, before)).entries).toHaveLength(3)
+    await kept.stop()
+    const later = await openTestApp({ env, now: () => Date.now() + 2 * HOUR })
+    await until(async () => (await later.http.get(`${PATH}?after=${before}`)).status === 410)
+    expect(await selectRows(databaseUrl, DATES)).toEqual([])
+  },
+)
+
+test('a last deletion that is dated in the future is as old as now, and holds no later one', async () => {
+  const app = await openTestApp({ users: [1, 2, 3].map(() => newUserBody()) })
+  const { databaseUrl } = app
+  const before = await deleteUsers(app, [1, 2, 3], 3)
+  await app.stop()
+  const env = { DATABASE_URL: databaseUrl, CHANGES_RETENTION: '1h' }
+  const half = Date.now() + HOUR / 2
+  const seen = await openTestApp({ env, now: () => half })
+  const { next, entries } = await until(async () => {
+    const followed = await follow(seen, before)
+    return followed.entries[2]?.deleted_at === new Date(half).toISOString() && followed
+  })
+  expect(entries).toHaveLength(3)
+  await seen.stop()
+
+  const later = await openTestApp({ env, now: () => Date.now() + 1.25 * HOUR })
+  await until(async () => (await later.http.get(`${PATH}?after=${before}`)).status === 410)
+  expect(await selectRows(databaseUrl, DATES)).toHaveLength(1)
+  await later.stop()
+  const last = await openTestApp({ env, now: () => Date.now() + 2 * HOUR })
+  await until(async () => (await selectRows(databaseUrl, DATES)).length === 0)
+  expect((await follow(last, next)).entries).toEqual([])
+})
+
+test('migrate --new-feed lets the cursors of a feed whose disk was put back expire, and ends its streams', async () => {
+  const app = await openTestApp({ users: [newUserBody()] })
+  const { next } = await follow(app)
+  const list = (await app.http.get('/users?per_page=1&page=1')).body
+  const stream = await openStream(app, { query: `after=${next}` })
+  const [cwd, env] = [temporaryFolder(), { DATABASE_URL: app.databaseUrl }]
+  expect(await runCommand({ cwd, env, args: ['migrate'] })).toMatchObject({ code: 0 })
+  await app.http.get(`${PATH}?after=${next}`).expect(200)
+  expect(await runCommand({ cwd, env, args: ['migrate', '--new-feed'] })).toMatchObject({ code: 0 })
+  await app.http.get(`${PATH}?after=${next}`).expect(410)
+  await stream.ended
+  expect(stream.response.complete).toBe(true)
+  expect([...(await follow(app)).copy.values()]).toEqual(list)
 })
 
 const FOLLOWER = { name: 'follower', scopes: ['users:read'] } as const

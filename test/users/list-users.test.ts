@@ -262,6 +262,9 @@ describe('GET /users rejects', () => {
     const detail = expect.any(String)
     expect(problem.body.errors).toContainEqual({ detail, parameter: 'count' })
     expect(problem.body.errors).toContainEqual({ detail, parameter: 'after' })
+    const altered = await five.http.get('/users?after=abc&sort=name&per_page=0').expect(400)
+    expect(altered.body.errors).toMatchObject({ after: ['is not a cursor for this sort'] })
+    expect(Object.keys(altered.body.errors).sort()).toEqual(['after', 'per_page'])
     // Whatever version of the list the client has.
     await five.http.get('/users?per_page=0').set('If-None-Match', '*').expect(400)
   })

@@ -23,7 +23,7 @@ import {
   postgresMigrations,
   requireMigrated,
 } from './postgres-migrator.ts'
-import { createPostgresUserChanges } from './postgres-user-changes.ts'
+import { createPostgresUserChanges, EXPIRE_CURSORS } from './postgres-user-changes.ts'
 import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
 import { createShortReads } from './user-reads.ts'
 
@@ -86,11 +86,12 @@ export async function withConnections<T>(
 /** Brings the schema and the index of words to this release. */
 export function migrateDatabase(
   location: PostgresLocation,
-  { reindex = false, onIndexing, signal }: MigrateOptions = {},
+  { reindex, newFeed, onIndexing, signal }: MigrateOptions = {},
 ): Promise<void> {
   return withConnections(location, async connections => {
     await migratePostgres({ connections, migrations: postgresMigrations(), now: Date.now })
     await refuseUnfinishedCopy(connections)
+    if (newFeed) await connections.write(EXPIRE_CURSORS)
     if (reindex) await forgetIndexedWords(connections)
     // Takes turns with services that do the same.
     await fillWords(indexedWords(connections), { onStep: onIndexing, signal })

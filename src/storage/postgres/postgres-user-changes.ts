@@ -79,6 +79,9 @@ const SELECT_LAST: Statement = {
 
 const NEW_MARK = `md5(random()::text || clock_timestamp()::text)`
 
+/** For a database that was put back: a follower may have read changes that it does not have. */
+export const EXPIRE_CURSORS = `UPDATE user_feed SET mark = ${NEW_MARK}`
+
 /** For a database that has just been filled: nobody has read its feed. */
 export const BEGIN_FEED = `
   UPDATE user_feed SET mark = ${NEW_MARK}, server = ${SERVER}, baseline_through = 0, forgotten_in = '0', forgotten_id = 0`
@@ -113,16 +116,24 @@ const FORGET_NEXT = `
 /** For how long a request waits for the feed to begin anew. */
 const BEGIN_MS = 1000
 
-/** Only what every transaction sees: a number that is still hidden may be lower than one that is forgotten. */
+/**
+ * Those at the end that are dated after the time $2 get it. Earlier ones go with the next deletion whose date has come, once that is
+ * older than $1. Only what every transaction sees: a number that is still hidden may be lower than one that is forgotten.
+ */
 const FORGET: Statement = {
   name: 'forget_deletions',
   text: `
-    WITH old AS (
+    WITH last AS (
+      SELECT changed_in, id FROM user_changes WHERE deleted_at <= $2 ORDER BY changed_in DESC, id DESC LIMIT 1
+    ), dated_back AS (
+      UPDATE user_changes SET deleted_at = $2 WHERE deleted_at IS NOT NULL
+      AND (changed_in, id) > (coalesce((SELECT changed_in FROM last), '0'), coalesce((SELECT id FROM last), 0))
+    ), old AS (
       SELECT changed_in, id FROM (
         SELECT changed_in, id, deleted_at, max(deleted_at) OVER (ORDER BY changed_in, id) AS latest
         FROM (
           SELECT changed_in, id, deleted_at FROM user_changes
-          WHERE deleted_at IS NOT NULL AND changed_in < ${OLDEST}
+          WHERE deleted_at <= $2 AND changed_in < ${OLDEST}
           ORDER BY changed_in, id LIMIT ${DELETIONS_A_TIME}) AS first) AS first
       WHERE latest < $1
     ), newest AS (SELECT changed_in, id FROM old ORDER BY changed_in DESC, id DESC LIMIT 1
@@ -130,9 +141,9 @@ const FORGET: Statement = {
       UPDATE user_feed SET forgotten_in = changed_in, forgotten_id = id FROM newest
       WHERE (changed_in, id) > (forgotten_in, forgotten_id)
     ), forgotten AS (
-      DELETE FROM user_changes USING old
-      WHERE user_changes.id = old.id AND user_changes.changed_in = old.changed_in RETURNING 1)
-    SELECT count(*) FROM forgotten`,
+      DELETE FROM user_changes USING newest WHERE deleted_at IS NOT NULL
+      AND (user_changes.changed_in, user_changes.id) <= (newest.changed_in, newest.id))
+    SELECT count(*) FROM old`,
 }
 
 const COUNT_DELETIONS = `SELECT count(*) FROM user_changes WHERE deleted_at IS NOT NULL`
@@ -166,7 +177,7 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
 
   async function read(after: ChangePosition | undefined, limit: number): Promise<ChangePage> {
     const { feed, found, isBefore } = await readOnce(after, limit)
-    const [mark, baseline, , , isOfThisServer, oldest] = feed
+    const [mark, baseline, forgottenIn, forgottenId, isOfThisServer, oldest] = feed
     if (isOfThisServer === null) throw unavailable(new Error('a standby shows no changes'))
     if (!isOfThisServer) {
       await untilBegun()
@@ -174,7 +185,9 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
     }
     if (after !== undefined && isExpired(feed, after)) throw new ServiceError('cursor_expired')
     const from = after ?? { mark, phase: 'before', key: '', id: 0, since: oldest }
-    if (!isBefore) return changePageOf(found, from, limit)
+    if (!isBefore) {
+      return changePageOf(found, from, limit, { key: forgottenIn, id: forgottenId })
+    }
     if (after === undefined && baseline === 0) return read({ ...from, ...BEGINNING }, limit)
     return baselinePageOf(found, from, limit)
   }
@@ -188,10 +201,9 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
       return { mark, phase: 'changes', key: key ?? '0', id: id ?? 0, since: '0' }
     },
 
-    forgetDeletions: async before => {
-      const [row] = await connections.write<[count: number]>(FORGET, [
-        new Date(before).toISOString(),
-      ])
+    forgetDeletions: async ({ before, now }) => {
+      const times = [before, now].map(ms => new Date(ms).toISOString())
+      const [row] = await connections.write<[count: number]>(FORGET, times)
       return row?.[0] === DELETIONS_A_TIME
     },
 

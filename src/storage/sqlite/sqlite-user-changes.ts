@@ -38,8 +38,13 @@ const SELECT_CHANGES = `
 
 const SELECT_LAST = `SELECT coalesce(max(revision), 0) FROM user_changes`
 
+/** Those at the end. Earlier ones go with the next deletion whose date has come. */
+const DATE_BACK = `
+  UPDATE user_changes SET deleted_at = $1 WHERE deleted_at IS NOT NULL AND revision > coalesce((
+    SELECT revision FROM user_changes WHERE deleted_at <= $1 ORDER BY revision DESC LIMIT 1), 0)`
+
 const SELECT_FIRST_DELETIONS = `
-  SELECT revision, deleted_at FROM user_changes WHERE deleted_at IS NOT NULL
+  SELECT revision, deleted_at FROM user_changes WHERE deleted_at <= $1
   ORDER BY revision LIMIT ${DELETIONS_A_TIME}`
 
 const FORGET = `DELETE FROM user_changes WHERE deleted_at IS NOT NULL AND revision <= $1`
@@ -48,7 +53,7 @@ const NOTE_FORGOTTEN = `UPDATE user_feed SET forgotten_through = max(forgotten_t
 
 const COUNT_DELETIONS = `SELECT count(*) FROM user_changes WHERE deleted_at IS NOT NULL`
 
-/** Call it for a copy of a database: a follower may have read changes that the copy does not have. */
+/** Call it for a database that was put back: a follower may have read changes that it does not have. */
 export function expireCursors(database: Database): void {
   if (hasTable(database, 'user_feed')) database.exec(`UPDATE user_feed SET mark = ${NEW_MARK}`)
 }
@@ -67,11 +72,13 @@ export function createSqliteUserChanges(
         const feed = readFeed()
         const from = after ?? beginningOf(feed)
         if (isExpired(feed, from)) throw new ServiceError('cursor_expired')
-        const [, baseline] = feed
+        const [, baseline, , forgotten] = feed
         const { phase, key, id } = from
-        return phase === 'before'
-          ? baselinePageOf(run<ChangeRow>(SELECT_BASELINE, [baseline, key, id]), from, limit)
-          : changePageOf(run<ChangeRow>(SELECT_CHANGES, [Number(key), limit + 1]), from, limit)
+        if (phase === 'before') {
+          return baselinePageOf(run<ChangeRow>(SELECT_BASELINE, [baseline, key, id]), from, limit)
+        }
+        const rows = run<ChangeRow>(SELECT_CHANGES, [Number(key), limit + 1])
+        return changePageOf(rows, from, limit, { key: String(forgotten), id: 0 })
       }),
 
     last: () =>
@@ -81,10 +88,14 @@ export function createSqliteUserChanges(
         return { mark, phase: 'changes', key: String(last), id: 0, since: String(last) }
       }),
 
-    forgetDeletions: before =>
+    forgetDeletions: ({ before, now }) =>
       writes.run(() => {
-        const time = new Date(before).toISOString()
-        const rows = run<[revision: number, deletedAt: string]>(SELECT_FIRST_DELETIONS)
+        const [time, nowTime] = [before, now].map(ms => new Date(ms).toISOString()) as [
+          string,
+          string,
+        ]
+        run(DATE_BACK, [nowTime])
+        const rows = run<[revision: number, deletedAt: string]>(SELECT_FIRST_DELETIONS, [nowTime])
         const kept = rows.findIndex(([, deletedAt]) => deletedAt >= time)
         const old = kept < 0 ? rows : rows.slice(0, kept)
         const [last] = old.at(-1) ?? []

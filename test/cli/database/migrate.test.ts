@@ -48,8 +48,11 @@ test('migrate rejects wrong settings like serve', async () => {
   expect(existsSync(join(cwd, 'data'))).toBe(false)
 })
 
-test('migrate refuses --reindex together with --status', async () => {
-  const { code, stderr } = await openPlace().run('migrate', '--status', '--reindex')
-  expect(code).toBe(2)
-  expect(stderr).toContain('--reindex')
-})
+test.each(['--reindex', '--new-feed'])(
+  'migrate refuses %s together with --status',
+  async option => {
+    const { code, stderr } = await openPlace().run('migrate', '--status', option)
+    expect(code).toBe(2)
+    expect(stderr).toContain(option)
+  },
+)

@@ -1,7 +1,12 @@
 import { expect, test } from 'vitest'
 import type { Connections } from '../../../src/storage/postgres/postgres-connections.ts'
+import { openTestApp } from '../../support/open-test-app.ts'
 import { connectTo } from '../../support/postgres-connections.ts'
-import { newPostgresDatabase, queryPostgres } from '../../support/postgres-databases.ts'
+import {
+  copyPostgresTemplate,
+  newPostgresDatabase,
+  queryPostgres,
+} from '../../support/postgres-databases.ts'
 import { startSilencingProxy } from '../../support/silencing-proxy.ts'
 import { until } from '../../support/until.ts'
 
@@ -55,6 +60,17 @@ test('a read on a silent connection does not end long work on another one', asyn
   proxy.silence('silence')
   await expect(read(`SELECT 'silence'`, 'short')).rejects.toMatchObject(UNAVAILABLE)
   expect(await slept).toHaveLength(1)
+})
+
+// Less than a count may take.
+test('a stop does not wait for the count of deletions in the feed', {
+  timeout: 15_000,
+}, async () => {
+  const proxy = await startSilencingProxy(await copyPostgresTemplate())
+  proxy.silence('SELECT count(*) FROM user_changes')
+  const app = await openTestApp({ env: { DATABASE_URL: proxy.url } })
+  await until(() => proxy.silenced() === 1)
+  expect(await app.stop()).toBe(true)
 })
 
 test('a process that vanishes in a transaction keeps its rows from nobody for long', async () => {

@@ -7,6 +7,7 @@ import { inspect, requireFile, requireThere, START_PATIENCE_MS } from '../inspec
 import { migrationsOfRelease } from '../migrator.ts'
 import { openSqlite } from '../open-sqlite.ts'
 import { explainErrors } from '../sqlite-errors.ts'
+import { expireCursors } from '../sqlite-user-changes.ts'
 import { clearWords, createIndexedWords } from '../word-index.ts'
 import { backupDatabase } from './backup-database.ts'
 import { compactDatabase } from './compact-database.ts'
@@ -21,13 +22,14 @@ export function createSqliteDatabaseTasks(path: string): DatabaseTasks {
   const now = Date.now
   return {
     name: path,
-    migrate: async ({ reindex = false, onIndexing, signal } = {}) => {
+    migrate: async ({ reindex, newFeed, onIndexing, signal } = {}) => {
       requireFile(path)
       const database = await openSqlite({ path, now })
       const run = async <T>(work: () => T) => database.transaction(work).immediate()
       try {
         await explainErrors(async () => {
           database.pragma(`busy_timeout = ${START_PATIENCE_MS}`)
+          if (newFeed) expireCursors(database)
           if (reindex) clearWords(database)
           const words = createIndexedWords(database, { run, usersAStep: USERS_A_STEP })
           await fillWords(words, { onStep: onIndexing, signal })
