@@ -12,7 +12,7 @@ import { createContendedWrites } from './contended-writes.ts'
 import { createUserCreator } from './create-users.ts'
 import { beginEmptyWords, forgetIndexedWords, indexedWords } from './index-next-users.ts'
 import { readHistory, refuseUnfinishedCopy } from './inspect-schema.ts'
-import { createUserLister, createUserWalker } from './list-users.ts'
+import { createUserLists } from './list-users.ts'
 import { openConnections } from './open-connections.ts'
 import { createPostgresBanStore } from './postgres-ban-store.ts'
 import { type Connections, createPostgresSharedStatements } from './postgres-connections.ts'
@@ -181,8 +181,7 @@ function createUsers({ connections, writes, ...clocks }: UsersOptions): UserRepo
   const changes = createUserChanges(parts)
   return {
     ...reads,
-    list: createUserLister(connections),
-    walk: createUserWalker(connections),
+    ...createUserLists(connections),
     ping: () => connections.ping(PING),
     create: through(writes, createUserCreator(parts)),
     update: through(writes, changes.update),

@@ -8,7 +8,7 @@ import {
   MAX_SORTED_USERS,
   namesOf,
   soughtOf,
-} from './list-plan.ts'
+} from '../list-plan.ts'
 import { type LongReads, steadyMs } from './long-reads.ts'
 import { rememberStatements, type SqliteParts } from './sqlite-statements.ts'
 import {
@@ -20,6 +20,9 @@ import {
   walkSql,
 } from './user-list-sql.ts'
 import { ARE_WORDS_INDEXED, matchOf } from './word-index.ts'
+
+/** Skipping this many users takes about a millisecond. */
+const MAX_SKIPPED_USERS = 10_000
 
 /** Long lists. More would wait too long: one of them may take seconds. */
 const MAX_WAITING = 20
@@ -68,7 +71,7 @@ export function createSqliteUserLists(
 
   return {
     list: async query => {
-      if (isPageOfIndex(query)) return view.read(() => readAtOnce(query))
+      if (isPageOfIndex(query, MAX_SKIPPED_USERS)) return view.read(() => readAtOnce(query))
       if (query.words.length > 0 && (await view.read(() => areWordsIndexed.get())) !== 1) {
         throw new ServiceError('words_unavailable')
       }
