@@ -86,6 +86,7 @@ export async function openApp(options: AppOptions) {
     const forgetting = startForgetting({
       ...clocks,
       changes: storage.changes,
+      isIdle: storage.isIdle,
       retentionMs: config.changesRetentionMs,
       onFailure: err => log.warn({ err }, 'cannot forget old deletions'),
     })
@@ -114,6 +115,11 @@ export async function openApp(options: AppOptions) {
       onHostRefused: createHostLog(lines),
       settings: config,
     })
+    const reporter = createReporter({
+      ...{ checks, metrics, storage, passwords, limits: limitsReport },
+      wholeLists: users.whole,
+      feed: () => ({ ...changes.report(), deletions: forgetting.kept() }),
+    })
     return {
       app,
       checks,
@@ -128,11 +134,7 @@ export async function openApp(options: AppOptions) {
       /** For operators. */
       bans: limits?.bans ?? createControlWithoutRules(storage.bans),
       /** What this process has counted, and how it is now. Requests are counted with a management port only. */
-      report: createReporter({
-        ...{ checks, metrics, storage, passwords, limits: limitsReport },
-        wholeLists: users.whole,
-        feed: () => ({ ...changes.report(), deletions: forgetting.kept() }),
-      }),
+      ...reporter,
       /** As `Operations` says. */
       reloadLimits: async () => {
         try {
@@ -168,13 +170,13 @@ export async function openService(options: ServiceOptions) {
   const stopping = createStopping()
   const isOnLoopback = (): boolean => server.isOnLoopback()
   const opened = await openApp({ ...options, stopping, isOnLoopback })
-  const { app, readAnew, metrics, report, ...others } = opened
+  const { app, readAnew, metrics, report, count, ...others } = opened
   const server = createHttpServer({
     ...{ ...options, app, metrics, stopping },
     capacity: options.config,
     onLateRequest: readAnew,
   })
-  return { ...others, server, report: () => report(server) }
+  return { ...others, server, report: () => report(server), count: () => count(server) }
 }
 
 async function readOwnLimits({ limitsFile, cacheStore }: Config) {

@@ -19,7 +19,7 @@ import {
   OPEN_METRICS_TYPE,
   PROMETHEUS_TYPE,
 } from '../metrics/render-metrics.ts'
-import type { ServiceReport } from '../metrics/service-report.ts'
+import type { ServiceCounts, ServiceReport } from '../metrics/service-report.ts'
 import { encodeBanCursor, parseBanLift, parseBanList, parseBanOrder } from './ban-requests.ts'
 import { ruleStatusOf, statusOf } from './service-status.ts'
 import type { StatusHistory } from './status-history.ts'
@@ -27,6 +27,7 @@ import type { StatusHistory } from './status-history.ts'
 /** What the management port asks of the service. */
 export interface Operations {
   report(): Promise<ServiceReport>
+  count(): Promise<ServiceCounts>
   readonly checks: CheckReadiness
   readonly bans: BanControl
   /**
@@ -63,7 +64,7 @@ export function createOperationsRouter(
   }
 
   async function listRules(): Promise<Reply> {
-    const { limits } = await operations.report()
+    const { limits } = await operations.count()
     return jsonReply(200, (limits?.rules ?? []).map(ruleStatusOf))
   }
 

@@ -200,6 +200,10 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
         },
         { lane: 'short' },
       ),
+    rest: () => {
+      hosts.rest()
+      for (const lane of Object.values(lanes)) lane.endIdle()
+    },
     report: () => ({
       commits: commits.read(),
       connections: addUp(Object.values(lanes).map(lane => lane.report())),

@@ -34,6 +34,11 @@ const START_PAUSE_MS = 100
 
 const PING = { name: 'ping', text: 'SELECT FROM users WHERE id = 1' }
 
+/** After this time without use, which is less than a minute, the server is left alone. It may then sleep. */
+const IDLE_AFTER_MS = 55_000
+
+const LOOK_MS = 2000
+
 /** Some statements of `check` read all users. */
 const TASK_STATEMENT_MS = 60_000
 
@@ -131,8 +136,15 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
   const { now, steadyNow, maxWaitingWrites } = options
   const writes = createCallGate(maxWaitingWrites)
   const words = indexedWords(connections)
-  const filler = createWordFiller(words, options)
+  let usedAt = steadyNow()
+  const note = () => {
+    usedAt = steadyNow()
+  }
+  const isIdle = () => steadyNow() - usedAt > IDLE_AFTER_MS
+  const resting = setInterval(() => isIdle() && connections.rest(), LOOK_MS).unref()
+  const filler = createWordFiller(words, { ...options, isIdle })
   async function endInOrder(): Promise<void> {
+    clearInterval(resting)
     await filler.end()
     await writes.close()
   }
@@ -143,20 +155,26 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
   const statements = createPostgresSharedStatements(connections)
   const apiKeys = createApiKeyStore(statements)
   const signingKey = createSigningKeys(statements)
+  const { read, last, ...housekeeping } = createPostgresUserChanges(connections)
   return {
-    users: createUsers({ connections, now, steadyNow, writes }),
-    changes: createPostgresUserChanges(connections),
-    imports: { ...imports, write: through(writes, imports.write) },
-    bans: { ...bans, save: through(writes, bans.save), lift: through(writes, bans.lift) },
-    apiKeys: {
+    users: after(note, createUsers({ connections, now, steadyNow, writes })),
+    changes: { ...after(note, { read, last }), ...housekeeping },
+    imports: after(note, { ...imports, write: through(writes, imports.write) }),
+    bans: after(note, {
+      ...bans,
+      save: through(writes, bans.save),
+      lift: through(writes, bans.lift),
+    }),
+    apiKeys: after(note, {
       ...apiKeys,
       create: through(writes, apiKeys.create),
       revoke: through(writes, apiKeys.revoke),
       recordUses: through(writes, apiKeys.recordUses),
-    },
+    }),
     signingKey: name => untilReachable(() => signingKey(name)),
     // A statement sees what was committed before it.
     readAnew: () => {},
+    isIdle,
     untilReachable,
     report: () => ({
       engine: 'postgres',
@@ -167,6 +185,18 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
       await connections.close(endInOrder())
     },
   }
+}
+
+/** The same functions, each of which calls `note` first. */
+function after<T extends object>(note: () => void, calls: T): T {
+  const noted = Object.entries(calls).map(([name, call]) => [
+    name,
+    (...args: unknown[]) => {
+      note()
+      return call(...args)
+    },
+  ])
+  return Object.fromEntries(noted)
 }
 
 interface UsersOptions extends Pick<OpenStorageOptions, 'now' | 'steadyNow'> {

@@ -78,6 +78,8 @@ export interface Connections {
   snapshot<T>(work: (session: Session) => Promise<T>, lane: LaneName): Promise<T>
   /** Runs a statement. Throws `storage_unavailable` unless the server answers now and takes writes. */
   ping(statement: Statement): Promise<void>
+  /** Closes the connections that nobody uses, and sends nothing more until the next call. */
+  rest(): void
   /** Asks nobody, and answers after `close` too. */
   report(): ConnectionsReport
   /** Closes all connections once what runs, and `last`, have ended, or after three seconds. */

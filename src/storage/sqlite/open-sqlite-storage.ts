@@ -66,6 +66,7 @@ function createSqliteStorage(database: Database, options: OpenStorageOptions): S
     signingKey: createSigningKeys(statements),
     readAnew: view.end,
     untilReachable: work => work(),
+    isIdle: () => false,
     report: () => ({
       engine: 'sqlite',
       waitingWrites: writes.waiting(),

@@ -13,12 +13,14 @@ const broken = (): never => {
 const OPERATIONS: readonly Operations[] = [
   {
     report: broken,
+    count: broken,
     checks: broken,
     reloadLimits: broken,
     bans: { list: broken, add: broken, lift: broken },
   },
   {
     report: async () => broken(),
+    count: async () => broken(),
     checks: async () => broken(),
     reloadLimits: async () => broken(),
     bans: { list: async () => broken(), add: async () => broken(), lift: async () => broken() },
