@@ -27,7 +27,7 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
   const log = options.log.child({ port: 'management' })
   const clocks = createClocks()
   const lines = createRuleLines({ log, ...clocks })
-  const history = createStatusHistory(operations.report, clocks)
+  const history = createStatusHistory(operations.count, clocks)
   const stopping = createStopping()
   const app = createManagementApp({
     ...{ operations, history, log },

@@ -86,6 +86,7 @@ export async function openApp(options: AppOptions) {
     const forgetting = startForgetting({
       ...clocks,
       changes: storage.changes,
+      isIdle: storage.isIdle,
       retentionMs: config.changesRetentionMs,
       onFailure: err => log.warn({ err }, 'cannot forget old deletions'),
     })
@@ -128,7 +129,7 @@ export async function openApp(options: AppOptions) {
       /** For operators. */
       bans: limits?.bans ?? createControlWithoutRules(storage.bans),
       /** What this process has counted, and how it is now; `undefined` without a management port. */
-      report:
+      reporter:
         metrics &&
         createReporter({
           ...{ checks, metrics, storage, passwords, limits: limitsReport },
@@ -170,7 +171,7 @@ export async function openService(options: ServiceOptions) {
   const stopping = createStopping()
   const isOnLoopback = (): boolean => server.isOnLoopback()
   const opened = await openApp({ ...options, stopping, isOnLoopback })
-  const { app, readAnew, metrics, report, ...others } = opened
+  const { app, readAnew, metrics, reporter, ...others } = opened
   const server = createHttpServer({
     ...{ ...options, app, metrics: metrics?.requests, stopping },
     capacity: options.config,
@@ -180,7 +181,13 @@ export async function openService(options: ServiceOptions) {
     ...others,
     server,
     /** For the management port; `undefined` without one. */
-    operations: metrics && report && { ...others, metrics, report: () => report(server) },
+    operations: metrics &&
+      reporter && {
+        ...others,
+        metrics,
+        report: () => reporter.report(server),
+        count: () => reporter.count(server),
+      },
   }
 }
 

@@ -28,6 +28,10 @@ export interface Storage {
    */
   report(): StorageReport
   /**
+   * Whether nobody has used the database for a minute, and its server may sleep. Housekeeping then waits for the next use.
+   */
+  isIdle(): boolean
+  /**
    * For the reads of a start: repeats `work` while the server cannot be reached, for as long as `open` would wait, and
    * then throws `UnusableDatabase`. Throws other errors as they are.
    */

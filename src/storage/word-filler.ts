@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ServiceError } from '../errors.ts'
-import type { IndexingProgress, OpenStorageOptions } from './storage.ts'
+import type { IndexingProgress, OpenStorageOptions, Storage } from './storage.ts'
 
 /** The index of words of an engine. */
 export interface IndexedWords {
@@ -58,7 +58,11 @@ export async function fillWords(words: IndexedWords, options: FillOptions = {}):
  */
 export function createWordFiller(
   words: IndexedWords,
-  { onIndexing, onWarning }: Pick<OpenStorageOptions, 'onIndexing' | 'onWarning'>,
+  {
+    onIndexing,
+    onWarning,
+    isIdle = () => false,
+  }: Pick<OpenStorageOptions, 'onIndexing' | 'onWarning'> & Partial<Pick<Storage, 'isIdle'>>,
 ) {
   const ending = new AbortController()
   const { signal } = ending
@@ -70,7 +74,7 @@ export function createWordFiller(
     let hasWarned = false
     while (!signal.aborted) {
       try {
-        await fillWords(words, { onStep: report, isBeside: true, signal })
+        if (!isIdle()) await fillWords(words, { onStep: report, isBeside: true, signal })
         isBehind = false
         hasWarned = false
         await pause(LOOK_MS)

@@ -70,14 +70,16 @@ export function startForgetting(options: {
   readonly retentionMs: number
   /** Milliseconds since the epoch. */
   readonly now: () => number
+  /** Whether the database is left alone for now. */
+  readonly isIdle: () => boolean
   readonly onFailure: (error: unknown) => void
 }) {
-  const { changes, retentionMs, now, onFailure } = options
+  const { changes, retentionMs, now, isIdle, onFailure } = options
   let kept = 0
   let hasEnded = false
   let running = work()
   const timer = setInterval(() => {
-    running = running.then(work)
+    if (!isIdle()) running = running.then(work)
   }, EVERY_MS).unref()
 
   async function forgetSome(): Promise<boolean> {

@@ -11,6 +11,7 @@ export async function startSilencingProxy(databaseUrl: string) {
   const sockets = new Set<Socket>()
   const wanted = new Map<string, number>()
   let silenced = 0
+  let accepted = 0
 
   function isSilencedBy(chunk: Buffer): boolean {
     for (const [text, count] of wanted) {
@@ -25,6 +26,7 @@ export async function startSilencingProxy(databaseUrl: string) {
   const server = createServer(client => {
     const upstream = connect(Number(port), hostname)
     let isSilent = false
+    accepted++
     for (const socket of [client, upstream]) sockets.add(socket.on('error', () => {}))
     client.on('data', chunk => {
       isSilent ||= isSilencedBy(chunk)
@@ -50,6 +52,8 @@ export async function startSilencingProxy(databaseUrl: string) {
     silence: (text: string, count = 1) => {
       wanted.set(text, count)
     },
+    /** How many connections were made through it. */
+    accepted: () => accepted,
     /** How many connections have gone silent. */
     silenced: () => silenced,
   }

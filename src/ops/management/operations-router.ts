@@ -15,7 +15,7 @@ import { jsonOf } from '../../limits/ban-store.ts'
 import type { RuleChanges } from '../../limits/limiter.ts'
 import type { CheckReadiness } from '../health.ts'
 import { type Metrics, OPEN_METRICS_TYPE, PROMETHEUS_TYPE } from '../metrics/create-metrics.ts'
-import type { ServiceReport } from '../metrics/service-report.ts'
+import type { ServiceCounts, ServiceReport } from '../metrics/service-report.ts'
 import { encodeBanCursor, parseBanLift, parseBanList, parseBanOrder } from './ban-requests.ts'
 import { ruleStatusOf, statusOf } from './service-status.ts'
 import type { StatusHistory } from './status-history.ts'
@@ -23,6 +23,7 @@ import type { StatusHistory } from './status-history.ts'
 /** What the management port asks of the service. */
 export interface Operations {
   report(): Promise<ServiceReport>
+  count(): Promise<ServiceCounts>
   readonly metrics: Pick<Metrics, 'render'>
   readonly checks: CheckReadiness
   readonly bans: BanControl
@@ -59,7 +60,7 @@ export function createOperationsRouter(
   }
 
   async function listRules(): Promise<Reply> {
-    const { limits } = await operations.report()
+    const { limits } = await operations.count()
     return jsonReply(200, (limits?.rules ?? []).map(ruleStatusOf))
   }
 

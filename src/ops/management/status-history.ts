@@ -4,7 +4,7 @@ import {
   queuesOf,
   type RequestLabels,
   type Series,
-  type ServiceReport,
+  type ServiceCounts,
 } from '../metrics/service-report.ts'
 
 const SAMPLE_MS = 2000
@@ -17,7 +17,7 @@ export type HistorySample = ReturnType<typeof sampleBetween>
 export type StatusHistory = ReturnType<typeof createStatusHistory>
 
 export function createStatusHistory(
-  report: () => Promise<ServiceReport>,
+  count: () => Promise<ServiceCounts>,
   { now, monotonicNow }: Pick<Clocks, 'now' | 'monotonicNow'>,
 ) {
   let samples: readonly HistorySample[] = []
@@ -25,11 +25,11 @@ export function createStatusHistory(
   let timer: NodeJS.Timeout | undefined
 
   /**
-   * Adds a sample of what happened since the one before; the first call only begins. Rejects if the service cannot report;
+   * Adds a sample of what happened since the one before; the first call only begins. Rejects if the service cannot count;
    * the next sample then covers the time of this one too.
    */
   async function sample(): Promise<void> {
-    const next = { report: await report(), at: monotonicNow(), wallMs: now() }
+    const next = { counts: await count(), at: monotonicNow(), wallMs: now() }
     if (last !== undefined && next.at > last.at) {
       const added = sampleBetween(last, next)
       // A clock that was set back leaves samples of the future.
@@ -66,7 +66,7 @@ export function createStatusHistory(
 
 /** The service at a moment. */
 interface Moment {
-  readonly report: ServiceReport
+  readonly counts: ServiceCounts
   /** By the clock that does not jump. */
   readonly at: number
   readonly wallMs: number
@@ -74,7 +74,7 @@ interface Moment {
 
 function sampleBetween(from: Moment, to: Moment) {
   const seconds = (to.at - from.at) / 1000
-  const [before, after] = [countsIn(from.report), countsIn(to.report)]
+  const [before, after] = [countsIn(from.counts), countsIn(to.counts)]
   const durations = after.durations.map((count, range) => count - (before.durations[range] ?? 0))
   return {
     at: new Date(to.wallMs).toISOString(),
@@ -92,14 +92,14 @@ function sampleBetween(from: Moment, to: Moment) {
     refused: sumOf(growthOf(before.refused, after.refused)),
     would_refuse: sumOf(growthOf(before.wouldRefuse, after.wouldRefuse)),
     /** What waited at that moment. */
-    queues: queuesOf(to.report),
+    queues: queuesOf(to.counts),
     /** CPU seconds that the process used, for each second. */
     cpu: rounded((after.cpuSeconds - before.cpuSeconds) / seconds),
   }
 }
 
 /** What a report has counted since the start. */
-function countsIn({ requests, server, limits, process }: ServiceReport) {
+function countsIn({ requests, server, limits, process }: ServiceCounts) {
   const byRule = (name: 'refused' | 'wouldRefuse') =>
     Object.fromEntries((limits?.rules ?? []).map(rule => [`${rule.type} ${rule.rule}`, rule[name]]))
   return {

@@ -32,11 +32,16 @@ export interface Counted {
   readonly commits: { readonly seconds: Series; readonly writes: Series }
 }
 
+type Reporter = ReturnType<typeof createReporter>
+
 /** What the service has counted since its start, and how it is now. */
-export type ServiceReport = Awaited<ReturnType<ReturnType<typeof createReporter>>>
+export type ServiceReport = Awaited<ReturnType<Reporter['report']>>
+
+/** The same without asking the database. */
+export type ServiceCounts = Awaited<ReturnType<Reporter['count']>>
 
 /** What waits at the moment: requests, writes and passwords. */
-export function queuesOf({ server, storage, waitingPasswords }: ServiceReport) {
+export function queuesOf({ server, storage, waitingPasswords }: ServiceCounts) {
   return {
     requests: server.waitingRequests,
     writes: storage.waitingWrites,
@@ -62,14 +67,10 @@ const PING_TIMEOUT_MS = 500
 /** Returns what reports about a service. A report takes little longer than `PING_TIMEOUT_MS`. */
 export function createReporter(sources: ReportSources) {
   const { checks, metrics, storage, passwords, wholeLists, feed, limits } = sources
-  return async (server: Pick<HttpServer, 'report'>) => {
-    const [readiness, eventLoopLagSeconds] = await Promise.all([
-      checks(PING_TIMEOUT_MS),
-      measureLag(),
-    ])
+  async function count(server: Pick<HttpServer, 'report'>) {
+    const eventLoopLagSeconds = await measureLag()
     const { user, system } = process.cpuUsage()
     return {
-      readiness,
       ...(await metrics.read()),
       server: server.report(),
       storage: storage.report(),
@@ -90,6 +91,14 @@ export function createReporter(sources: ReportSources) {
         eventLoopLagSeconds,
       },
     }
+  }
+
+  return {
+    count,
+    report: async (server: Pick<HttpServer, 'report'>) => {
+      const [readiness, counts] = await Promise.all([checks(PING_TIMEOUT_MS), count(server)])
+      return { readiness, ...counts }
+    },
   }
 }
 

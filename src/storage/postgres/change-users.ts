@@ -1,5 +1,5 @@
 import { decideChange, requireVersion, showUser } from '../../users/stored-user.ts'
-import type { UserRepository, UserRow } from '../../users/user-repository.ts'
+import type { UserChange, UserRepository, UserRow } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
 import type { OpenStorageOptions } from '../storage.ts'
 import { type ContendedWrites, HELD, isOfOneWrite } from './contended-writes.ts'
@@ -138,7 +138,7 @@ export function createUserChanges(
 
   return {
     update: (id, change, precondition) =>
-      contended.run([String(id)], async isAlone => {
+      contended.run(keysOf(id, change), async isAlone => {
         const before = await find(id)
         if (before === undefined) return undefined
         const after = decideChange(before, change, { now: now(), precondition })
@@ -169,6 +169,11 @@ export function createUserChanges(
         return remove(before)
       }),
   }
+}
+
+/** What of an update other writes may claim too. No two with one e-mail share a statement, which would fail for all. */
+function keysOf(id: number, { email }: UserChange): readonly string[] {
+  return email === undefined ? [String(id)] : [String(id), email.toLowerCase()]
 }
 
 function toRow({ before, after }: Change): Row {

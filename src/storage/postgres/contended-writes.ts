@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ServiceError } from '../../errors.ts'
+import { ServiceError } from '../../errors.ts'
 import { createPatience } from '../../waiting/patience.ts'
 import { isCausedBy, unavailable } from './postgres-errors.ts'
 
@@ -12,6 +12,9 @@ export type ContendedWrites = ReturnType<typeof createContendedWrites>
 
 /** From the call to the last attempt, in milliseconds. Time in which the process stands still hardly counts. */
 const PATIENCE_MS = 1600
+
+/** From the call to the answer, if the server stops answering the last attempt. */
+const MAX_ANSWER_MS = 1850
 
 const LOOK_MS = 50
 
@@ -68,14 +71,28 @@ export function createContendedWrites() {
     /**
      * Runs `attempt` after the earlier writes of this process with one of the keys. While other transactions hold it up, repeats
      * it after pauses in which it uses no connection. Throws `storage_unavailable` when the time is over. `isAlone` tells an
-     * attempt that others must not share its statement, because the server may make it wait for a lock.
+     * attempt that others must not share its statement, because the server may make it wait for a lock. Throws `outcome_unknown`
+     * if an attempt still runs soon after.
      */
     run: <T>(keys: readonly string[], attempt: Attempt<T>): Promise<T> => {
       let isOver = false
+      let hasBegun = false
+      const begin: Attempt<T> = isAlone => {
+        hasBegun = true
+        return attempt(isAlone)
+      }
       const wait = patience.begin(PATIENCE_MS, () => {
         isOver = true
       })
-      return inTurn(keys, () => untilFree(attempt, () => isOver)).finally(wait.end)
+      return new Promise<T>((resolve, reject) => {
+        const cause = new Error('no answer after a lock that was not free')
+        const last = patience.begin(MAX_ANSWER_MS, () =>
+          reject(hasBegun ? new ServiceError('outcome_unknown', { cause }) : lockHeld()),
+        )
+        inTurn(keys, () => untilFree(begin, () => isOver))
+          .finally(last.end)
+          .then(resolve, reject)
+      }).finally(wait.end)
     },
   }
 }

@@ -44,6 +44,7 @@ export function createHosts({ location, onWarning = () => {}, onLost }: HostsOpt
   const timeoutMs = Math.min(location.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, CONNECT_TIMEOUT_MS)
   const configs = createClientConfigs(location)
   let failure: unknown
+  let hasWarned = false
   let isReadOnly = false
   let trusted = new WeakSet<Connection>()
   let isSeeking = false
@@ -53,7 +54,8 @@ export function createHosts({ location, onWarning = () => {}, onLost }: HostsOpt
   async function attempt(settings: SessionSettings, onBroken: () => void): Promise<Connection> {
     try {
       const connection = await connectToAny(configs, { settings, onBroken, timeoutMs })
-      if (failure !== undefined) onWarning('database can be reached again')
+      if (hasWarned) onWarning('database can be reached again')
+      hasWarned = false
       failure = undefined
       if (isReadOnly !== connection.isReadOnly) {
         trusted = new WeakSet()
@@ -65,7 +67,8 @@ export function createHosts({ location, onWarning = () => {}, onLost }: HostsOpt
       trusted.add(connection)
       return connection
     } catch (error) {
-      if (failure === undefined) onWarning('database cannot be reached', error)
+      if (!hasWarned) onWarning('database cannot be reached', error)
+      hasWarned = true
       failure = error
       if (error instanceof NoAnswer) onLost()
       seek()
@@ -113,6 +116,11 @@ export function createHosts({ location, onWarning = () => {}, onLost }: HostsOpt
     distrust: () => {
       trusted = new WeakSet()
       if (!isClosed) look()
+    },
+    /** Looks for no host any more until the next connection. */
+    rest: () => {
+      failure = undefined
+      isReadOnly = false
     },
     close: () => {
       isClosed = true

@@ -11,8 +11,6 @@ export interface JoinOptions<In, Out> {
   readonly run: (items: readonly In[]) => Promise<readonly Outcome<Out>[]>
   /** Whether an error of `run` may be that of one item. Then each item of the batch runs on its own, and the next batch begins. */
   readonly isOfOne?: (error: unknown) => boolean
-  /** The most items of a batch. By default the arrays of parameters stay in the order of a megabyte. */
-  readonly maxItems?: number
 }
 
 interface Pending<In, Out> {
@@ -21,6 +19,7 @@ interface Pending<In, Out> {
   readonly reject: (error: unknown) => void
 }
 
+/** The arrays of parameters stay in the order of a megabyte. */
 const MAX_ITEMS = 2000
 
 /**
@@ -31,13 +30,12 @@ const MAX_ITEMS = 2000
 export function joinCalls<In, Out>({
   run,
   isOfOne = () => false,
-  maxItems = MAX_ITEMS,
 }: JoinOptions<In, Out>): (item: In) => Promise<Out> {
   const pending: Pending<In, Out>[] = []
   let isBusy = false
 
   async function flush(): Promise<void> {
-    const batch = pending.splice(0, maxItems)
+    const batch = pending.splice(0, MAX_ITEMS)
     try {
       settle(batch, await run(batch.map(({ item }) => item)))
     } catch (error) {
@@ -92,10 +90,8 @@ function isOfStorage(error: unknown): error is ServiceError {
 /** The same for what is found by a key. A batch asks for each key once. */
 export function joinLookups<K, V>(
   find: (keys: readonly K[]) => Promise<readonly (readonly [K, V])[]>,
-  options: Pick<JoinOptions<K, V>, 'maxItems'> = {},
 ): (key: K) => Promise<V | undefined> {
   return joinCalls({
-    ...options,
     run: async keys => {
       const found = new Map(await find(keys.length === 1 ? keys : [...new Set(keys)]))
       return keys.map(key => ({ value: found.get(key) }))

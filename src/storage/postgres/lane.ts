@@ -103,8 +103,16 @@ export function createLane(hosts: Hosts, { size, ...settings }: LaneOptions) {
       for (const connection of used) connection.destroy(reason)
     },
 
+    /** Whether all of its connections are in use. */
+    isFull: () => used.size >= size,
+
     /** Its connections now. One that is still being made does not count; work waits for it. */
     report: () => ({ active: used.size, idle: idle.length, waiting: countWaiting() }),
+
+    /** Closes the idle connections. */
+    endIdle: () => {
+      for (const connection of idle.splice(0)) connection.end()
+    },
 
     /** Closes the idle connections now and the others when they are released. */
     close: () => {

@@ -1,4 +1,3 @@
-import { ServiceError } from '../../errors.ts'
 import { lastIdOf, withoutLastUser } from '../../users/stored-user.ts'
 import type {
   UserFilters,
@@ -7,7 +6,15 @@ import type {
   UserSelection,
   UserSort,
 } from '../../users/user-repository.ts'
-import { SELECT_IS_INDEXED } from './index-next-users.ts'
+import {
+  FILTER_COLUMNS,
+  type FilterName,
+  indexesOf,
+  isPageOfIndex,
+  MAX_SORTED_USERS,
+  namesOf,
+  soughtOf,
+} from '../list-plan.ts'
 import { REPRESENTATION, representationOf, SELECT_REVISION } from './user-reads.ts'
 
 /** The column that each sort orders by. It is the first column of an index that ends in the id. */
@@ -19,42 +26,36 @@ const SORT_COLUMNS: Readonly<Record<UserSort['by'], string>> = {
   updated_at: 'updated_at',
 }
 
-export type FilterName = keyof UserFilters | 'words'
+/** What a user must match. */
+export type Criterion = FilterName | 'words'
 
-/** The condition of each filter, from SQL for its value. */
-const FILTERS: Readonly<Record<FilterName, (value: string, read: Read) => string>> = {
-  ids: value => `id = ANY (string_to_array(${value}, ',')::bigint[])`,
-  emails: value => `email_lower = ANY (string_to_array(${value}, ','))`,
-  words: wordsSql,
-  name: value => `name_lower = ${value}`,
-  created_after: value => `created_at > ${value}`,
-  created_before: value => `created_at < ${value}`,
-  updated_after: value => `updated_at > ${value}`,
-  updated_before: value => `updated_at < ${value}`,
+/** Whether few users with the words are read, all of them, or users in an order until a page is full. */
+type Read = 'few' | 'all' | 'ordered'
+
+const HAS_WORDS = 'words @@ @words::tsquery'
+
+const IDS_WITH_WORDS = `SELECT id FROM users_words WHERE ${HAS_WORDS}`
+
+const WORDS: Readonly<Record<Read, string>> = {
+  few: `id = ANY (ARRAY(${IDS_WITH_WORDS}))`,
+  all: `id IN (${IDS_WITH_WORDS})`,
+  // Within `coalesce` PostgreSQL takes it for true of every other user, otherwise of almost none, and reads and sorts all.
+  ordered: `coalesce((SELECT ${HAS_WORDS} FROM users_words WHERE users_words.id = users.id), false)`,
 }
 
-type Filtered = Pick<UserSelection, 'filters' | 'words'>
+/** The condition of each filter. */
+const FILTERS: Readonly<Record<FilterName, string>> = {
+  ids: 'id = ANY (@ids::bigint[])',
+  emails: 'email_lower = ANY (@emails::text[])',
+  name: 'name_lower = @name',
+  created_after: 'created_at > @created_after',
+  created_before: 'created_at < @created_before',
+  updated_after: 'updated_at > @updated_after',
+  updated_before: 'updated_at < @updated_before',
+}
 
-const FILTER_NAMES = Object.keys(FILTERS) as readonly FilterName[]
-
-const RANGES: readonly { readonly by: UserSort['by']; readonly names: readonly FilterName[] }[] = [
-  { by: 'created_at', names: ['created_after', 'created_before'] },
-  { by: 'updated_at', names: ['updated_after', 'updated_before'] },
-]
-
-/** The row of a list. `lastKey` is the sort key of the last user within the limit. */
-export type ListRow = readonly [
-  json: string,
-  length: number,
-  lastKey: string | null,
-  revision: string,
-  total: number | null,
-  /** Whether all users can be found by their words, if the list has any. */
-  isIndexed: boolean,
-]
-
-/** At most this many users are sorted for one page. */
-export const MAX_SORTED_USERS = 10_000
+/** As a range, of which only the index of names has the order. Users of one name have the order of any index for PostgreSQL. */
+const IN_NAMES = 'name_lower >= @name AND name_lower <= @name'
 
 /** Looking at the words of this many users takes a tenth of a second. */
 const WALKED_USERS = 20_000
@@ -65,159 +66,56 @@ const SAMPLE_USERS = 500
 /** Skipping this many users takes about a millisecond. */
 const MAX_SHORT_OFFSET = 1000
 
-/** All that the SQL of a list depends on. The limit is part of it: for an unknown one PostgreSQL plans as for a long list. */
-export interface ListShape {
-  readonly sort: UserSort
-  readonly filters: readonly FilterName[]
-  readonly limit: number
-  /** `after` a position, `near` the beginning, after few users whose number is a parameter, or after this many users. */
-  readonly start: 'after' | 'near' | number
-  /** Whether few users are read, whatever the parameters are. */
-  readonly isShort: boolean
-  readonly withTotal: boolean
-  /** The filters whose users are found first and then sorted. */
-  readonly foundFirst: readonly FilterName[]
-  /** Whether only the next WALKED_USERS in the order are read. If they do not fill the page, others may have the words. */
-  readonly isWalk: boolean
+/** SQL and the values of its parameters. */
+export interface ListStatement {
+  readonly text: string
+  readonly values: readonly unknown[]
 }
 
-/** The shape of a query. Queries of one shape differ in their parameters only. */
-export function shapeOf(query: UserQuery, foundFirst = soughtOf(query)): ListShape {
-  const { sort, limit, start, withTotal } = query
-  const filters = filtersOf(query)
-  const offset = 'offset' in start ? start.offset : 0
-  const isShort = offset <= MAX_SHORT_OFFSET && (filters.length === 0 || soughtOf(query).length > 0)
-  const after = 'offset' in start ? (isShort && offset > 0 ? 'near' : offset) : 'after'
-  const isWalk = areWordsFar(filters, foundFirst)
-  return { sort, filters, limit, start: after, isShort, withTotal, foundFirst, isWalk }
+/** The statement of SQL whose parameters have names, as in `@name`. */
+function statementOf(sql: string, values: Readonly<Record<string, unknown>>): ListStatement {
+  const names: string[] = []
+  const text = sql.replace(/@([a-z_]+)/g, (_, name: string) => {
+    if (!names.includes(name)) names.push(name)
+    return `$${names.indexOf(name) + 1}`
+  })
+  return { text, values: names.map(name => values[name]) }
 }
 
-/** Whether the users with the words may all be far from the beginning of the order, and nothing else says where they are. */
-export function areWordsFar(
-  filters: readonly FilterName[],
-  foundFirst: readonly FilterName[],
-): boolean {
-  return foundFirst.length === 0 && filters.includes('words') && !filters.includes('name')
+/** The row of a page. `lastKey` is the sort key of the last user within the limit. */
+export type ListRow = readonly [
+  json: string,
+  length: number,
+  lastKey: string | null,
+  revision: string,
+  total: number | null,
+]
+
+/** Whether a page reads few users, whatever the values are. After a cursor of another name it may skip all users between the two. */
+export function isShort(query: UserQuery): boolean {
+  const { sort, filters, start } = query
+  const isOfOtherName = sort.by === 'name' && 'key' in start && start.key !== filters.name
+  return isPageOfIndex(query, MAX_SHORT_OFFSET) && !(isOfOtherName && filters.name !== undefined)
 }
 
-/** The filters that are given. */
-export function filtersOf({ filters, words }: Filtered): readonly FilterName[] {
-  return FILTER_NAMES.filter(name =>
-    name === 'words' ? words.length > 0 : filters[name] !== undefined,
-  )
-}
-
-/** The filter that names few users, if there is one. */
-export function soughtOf({ filters }: Pick<UserQuery, 'filters'>): readonly FilterName[] {
-  if (filters.ids !== undefined) return ['ids']
-  return filters.emails === undefined ? [] : ['emails']
-}
-
-/** The same text for shapes with the same SQL. */
-export function formOf({ sort, filters, limit, start, withTotal, foundFirst }: ListShape): string {
-  return `${Object.values(sort)} ${filters} ${limit} ${start} ${withTotal} ${foundFirst}`
-}
-
-/** The statement for one page of a shape. Its parameters are `valuesOf`. */
-export function pageStatement(shape: ListShape): string {
-  const parameters = parametersOf(shape).map((name, index) => [name, `$${index + 1}`])
-  return pageSql(shape, Object.fromEntries(parameters))
-}
-
-/**
- * The statement for several pages of one shape, in their order. Its parameters are arrays: for each of the parameters of one
- * page, the values of all pages.
- */
-export function pagesStatement(shape: ListShape): string {
-  const names = parametersOf(shape)
-  const columns = names.map(name => `"${name}"`).join(', ')
-  const arrays = names.map(
-    (name, index) => `$${index + 1}::${['id', 'offset'].includes(name) ? 'bigint' : 'text'}[]`,
-  )
-  const references = Object.fromEntries(names.map(name => [name, `asked."${name}"`]))
-  return `
-    SELECT page.* FROM unnest(${arrays.join(', ')}) WITH ORDINALITY AS asked (${columns}, place),
-      LATERAL (${pageSql(shape, references)}) AS page
-    ORDER BY asked.place`
-}
-
-/** The values of one page, in the order of its parameters. */
-export function valuesOf(query: UserQuery, shape: ListShape): readonly unknown[] {
-  const values: Record<string, unknown> = { ...filterValues(query), ...query.start }
-  return parametersOf(shape).map(name => values[name])
-}
-
-/**
- * Lists with commas between their members, because an array of arrays cannot be taken apart into the arrays of each page.
- * Words hold only letters, marks and digits, so nothing in them means anything to `tsquery`.
- */
-export function filterValues({ filters, words }: Filtered): Partial<Record<FilterName, string>> {
-  const asked = words.length > 0 ? words.map(word => `'${word}':*`).join(' & ') : undefined
-  // PostgreSQL takes no text with NUL. No user has a control character in name or e-mail.
-  const values = Object.entries({ ...filters, words: asked }).map(([name, value]) => [
-    name,
-    value && String(value).replaceAll('\0', '\u0001'),
-  ])
-  return Object.fromEntries(values)
-}
-
-function parametersOf({ sort, filters, start }: ListShape): readonly string[] {
-  if (start === 'near') return [...filters, 'offset']
-  return [...filters, ...(start === 'after' ? positionOf(sort) : [])]
-}
-
-/** No two users have the same e-mail, so their ids never decide the order. */
-function positionOf({ by }: UserSort): readonly ('key' | 'id')[] {
-  if (by === 'id') return ['id']
-  return by === 'email' ? ['key'] : ['key', 'id']
-}
-
-/** SQL for the value of each parameter. */
-type References = Readonly<Record<string, string>>
-
-function pageSql(shape: ListShape, references: References): string {
-  const { sort, limit, filters, withTotal } = shape
+/** The statement for a page. The users of the criteria `foundFirst` are found first and then sorted. */
+export function pageStatement(
+  query: UserQuery,
+  foundFirst: readonly Criterion[] = fewOf(query),
+): ListStatement {
+  const { sort, limit, withTotal } = query
   const lastKey = sort.by === 'id' ? 'NULL' : `(array_agg(sort_key))[${limit}]`
-  const count =
-    filters.length === 0
-      ? 'SELECT sum(user_count)::bigint FROM users_summary'
-      : `SELECT count(*) FROM ${matchesOf(shape, references)}`
-  return `
+  const total = withTotal ? `(${countSql(query, foundFirst)})` : 'NULL::bigint'
+  const sql = `
     SELECT '[' || coalesce(string_agg(${representationOf('shown_users')}, ','), '') || ']', count(*), ${lastKey},
-      (${SELECT_REVISION}), ${withTotal ? `(${count})` : 'NULL::bigint'},
-      ${filters.includes('words') ? `(${SELECT_IS_INDEXED})` : 'true'}
-    FROM (${rowsSql(shape, references)}) AS shown_users`
+      (${SELECT_REVISION}), ${total}
+    FROM (${rowsSql(query, foundFirst)}) AS shown_users`
+  return statementOf(sql, { ...valuesOf(query), ...query.start })
 }
 
-function rowsSql(shape: ListShape, references: References): string {
-  const { sort, limit, start, isWalk } = shape
-  const { source, others } = sourceOf(shape, references, 'ordered')
-  const column = SORT_COLUMNS[sort.by]
-  const after = start === 'after' ? [afterSql(sort, references)] : []
-  const order = `ORDER BY ${orderOf(sort)}`
-  const next = `(SELECT ${LISTED} FROM users${whereSql(after)} ${order} LIMIT ${WALKED_USERS}) AS users`
-  const rows = `
-      SELECT id, shown, ${column} AS sort_key
-      FROM ${isWalk ? next + whereSql(others) : source + whereSql([...after, ...others])} ${order}`
-  if (start === 'after') return `${rows} LIMIT ${limit + 1}`
-  if (start !== 'near') return `${rows} LIMIT ${limit + 1} OFFSET ${start}`
-  // For an unknown OFFSET alone, PostgreSQL plans as if it were a tenth of the table.
-  const near = `${rows} LIMIT ${MAX_SHORT_OFFSET + limit + 1}`
-  return `SELECT * FROM (${near}) AS near LIMIT ${limit + 1} OFFSET ${references.offset}`
-}
-
-/** The statement for all users that match. Its parameters are the filters, in their order. */
-export function walkStatement(selection: UserSelection, foundFirst: readonly FilterName[]): string {
-  const filters = filtersOf(selection)
-  const references = Object.fromEntries(filters.map((name, index) => [name, `$${index + 1}`]))
-  const { source, others } = sourceOf({ filters, foundFirst }, references, 'ordered')
-  return `SELECT ${REPRESENTATION} FROM ${source}${whereSql(others)} ORDER BY ${orderOf(selection.sort)}`
-}
-
-/** The page of a row, which has one user more than `limit` if more follow. Throws `words_unavailable` if users lack words. */
-export function toPage(row: ListRow, { limit }: ListShape): UserPage {
-  const [json, length, lastKey, revision, total, isIndexed] = row
-  if (!isIndexed) throw new ServiceError('words_unavailable')
+/** The page of a row, which has one user more than the limit if more follow. */
+export function toPage(row: ListRow, { limit }: UserQuery): UserPage {
+  const [json, length, lastKey, revision, total] = row
   const hasMore = length > limit
   const page = hasMore ? withoutLastUser(json) : json
   return {
@@ -228,41 +126,15 @@ export function toPage(row: ListRow, { limit }: ListShape): UserPage {
   }
 }
 
-/** All columns that a list needs. */
-const LISTED = 'id, name_lower, email_lower, created_at, updated_at, shown'
-
-type Sourced = Pick<ListShape, 'filters' | 'foundFirst'>
-
-/** What the users are read from, and the conditions that remain. */
-function sourceOf({ filters, foundFirst }: Sourced, references: References, read: Read) {
-  const others = filters.filter(name => !foundFirst.includes(name))
-  const first = whereSql(conditionsOf(foundFirst, references, 'few'))
-  // Planned on its own, so that PostgreSQL does not read the whole list in its order to find few users.
-  const few = `(SELECT ${LISTED} FROM users${first} OFFSET 0) AS users`
-  return {
-    source: foundFirst.length === 0 ? 'users' : few,
-    others: conditionsOf(others, references, read),
-  }
-}
-
-/** The columns that a list is ordered by. */
-function positionColumns(sort: UserSort): readonly string[] {
-  return positionOf(sort).map(name => (name === 'id' ? 'id' : SORT_COLUMNS[sort.by]))
-}
-
-/** What follows ORDER BY. */
-function orderOf(sort: UserSort): string {
-  const direction = sort.descending ? 'DESC' : 'ASC'
-  return positionColumns(sort)
-    .map(name => `${name} ${direction}`)
-    .join(', ')
-}
-
-/** The condition for users after a position. */
-function afterSql(sort: UserSort, references: References): string {
-  const beyond = sort.descending ? '<' : '>'
-  const values = positionOf(sort).map(name => references[name])
-  return `(${positionColumns(sort)}) ${beyond} (${values})`
+/** The statement for all users that match. */
+export function walkStatement(
+  selection: UserSelection,
+  foundFirst: readonly Criterion[],
+): ListStatement {
+  const { source, conditions } = sourceOf(selection, foundFirst, 'ordered')
+  const order = orderOf(selection.sort)
+  const sql = `SELECT ${REPRESENTATION} FROM ${source}${whereSql(conditions)} ORDER BY ${order}`
+  return statementOf(sql, valuesOf(selection))
 }
 
 /**
@@ -270,68 +142,151 @@ function afterSql(sort: UserSort, references: References): string {
  * sorted by. No index gives them in the order of the list. If they are few, it is faster to find them and sort them. If they
  * are many, it is faster to read the list in its order and skip the users that do not match.
  */
-export function filtersToCount(query: UserSelection): readonly (readonly FilterName[])[] {
-  const names = filtersOf(query)
+export function criteriaToCount({
+  sort,
+  filters,
+  words,
+}: UserSelection): readonly (readonly Criterion[])[] {
+  const names = namesOf(filters)
   if (names.some(name => ['ids', 'emails', 'name'].includes(name))) return []
-  const ranges = RANGES.map(range => ({
-    ...range,
-    names: names.filter(name => range.names.includes(name)),
-  }))
-  const given = ranges.filter(range => range.names.length > 0)
-  const isInOrder = given.some(({ by }) => by === query.sort.by)
+  const indexes = indexesOf(filters)
+  const counted = indexes.some(index => index === sort.by) ? [] : indexes.slice(0, 1)
   return [
-    ...(names.includes('words') ? [['words'] as const] : []),
-    ...(isInOrder ? [] : given.slice(0, 1).map(range => range.names)),
+    ...(words.length > 0 ? [['words'] as const] : []),
+    ...counted.map(index => names.filter(name => FILTER_COLUMNS[name] === index)),
   ]
 }
 
 /**
- * Counts the users that match some filters, up to one more than MAX_SORTED_USERS. Words that many of the first and of the
+ * Counts the users that match some criteria, up to one more than MAX_SORTED_USERS. Words that many of the first and of the
  * last users have are not counted: their index would give all users with them before the first is counted.
  */
-export function countStatement(names: readonly FilterName[]): string {
-  const references = Object.fromEntries(names.map((name, index) => [name, `$${index + 1}`]))
+export function countStatement(
+  selection: UserSelection,
+  criteria: readonly Criterion[],
+): ListStatement {
   const most = MAX_SORTED_USERS + 1
-  const rows = `SELECT FROM ${matchesOf({ filters: names, foundFirst: [] }, references)} LIMIT ${most}`
-  const count = `SELECT count(*) FROM (${rows}) AS matches`
-  if (references.words === undefined) return count
+  const hasWords = criteria.includes('words')
+  const rows = hasWords
+    ? `users_words WHERE ${HAS_WORDS}`
+    : `users${whereSql(conditionsOf(criteria, 'all'))}`
+  const count = `SELECT count(*) FROM (SELECT FROM ${rows} LIMIT ${most}) AS matches`
   const [first, last] = ['ASC', 'DESC'].map(
     direction => `(
       SELECT count(*) FROM (SELECT words FROM users_words ORDER BY id ${direction} LIMIT ${SAMPLE_USERS}) AS sample
-      WHERE ${hasWords('$1')})`,
+      WHERE ${HAS_WORDS})`,
   )
   const areMany = `least(${first}, ${last}) > ${SAMPLE_USERS / 10}`
-  return `SELECT CASE WHEN ${areMany} THEN ${most} ELSE (${count}) END`
+  const sql = hasWords ? `SELECT CASE WHEN ${areMany} THEN ${most} ELSE (${count}) END` : count
+  return statementOf(sql, valuesOf(selection))
 }
 
-/** What follows FROM to count the users that match. */
-function matchesOf(shape: Sourced, references: References): string {
-  const { source, others } = sourceOf(shape, references, 'all')
-  if (shape.filters.length > 1 || references.words === undefined) return source + whereSql(others)
-  return `users_words WHERE ${hasWords(references.words)}`
+/** The criterion that names few users, if there is one. */
+export function fewOf({ filters }: UserSelection): readonly Criterion[] {
+  return [soughtOf(namesOf(filters)) ?? []].flat()
 }
 
-/** Whether few users with the words are read, all of them, or users in an order until a page is full. */
-type Read = 'few' | 'all' | 'ordered'
-
-function conditionsOf(
-  filters: readonly FilterName[],
-  references: References,
-  read: Read,
-): readonly string[] {
-  return filters.map(name => FILTERS[name](references[name] as string, read))
+/** Whether the users with the words may all be far from the beginning of the order, and nothing else says where they are. */
+export function areWordsFar(
+  { filters, words }: UserSelection,
+  foundFirst: readonly Criterion[],
+): boolean {
+  return foundFirst.length === 0 && words.length > 0 && filters.name === undefined
 }
 
-function wordsSql(value: string, read: Read): string {
-  const ids = `SELECT id FROM users_words WHERE ${hasWords(value)}`
-  if (read === 'few') return `id = ANY (ARRAY(${ids}))`
-  if (read === 'all') return `id IN (${ids})`
-  // Within `coalesce` PostgreSQL takes it for true of every other user, otherwise of almost none, and reads and sorts all.
-  return `coalesce((SELECT ${hasWords(value)} FROM users_words WHERE users_words.id = users.id), false)`
+function criteriaOf({ filters, words }: UserSelection): readonly Criterion[] {
+  return words.length > 0 ? ['words', ...namesOf(filters)] : namesOf(filters)
 }
 
-function hasWords(words: string): string {
-  return `words @@ ${words}::tsquery`
+/** Words hold only letters, marks and digits, so nothing in them means anything to `tsquery`. */
+function valuesOf({ filters, words }: UserSelection): Partial<Record<Criterion, unknown>> {
+  const { name, emails } = filters
+  return {
+    ...filters,
+    name: name && withoutNul(name),
+    emails: emails?.map(withoutNul),
+    words: words.map(word => `'${word}':*`).join(' & '),
+  }
+}
+
+/** PostgreSQL takes no text with NUL. No user has a control character in name or e-mail. */
+function withoutNul(text: string): string {
+  return text.replaceAll('\0', '\u0001')
+}
+
+function rowsSql(query: UserQuery, foundFirst: readonly Criterion[]): string {
+  const { filters, limit, start } = query
+  const isOfIndex = isShort(query)
+  const isInNames = isOfIndex && foundFirst.length === 0 && filters.name !== undefined
+  const sort = isInNames ? { ...query.sort, by: 'name' as const } : query.sort
+  const { source, conditions } = sourceOf(query, foundFirst, 'ordered')
+  const after = 'offset' in start ? [] : [afterSql(sort, filters, isInNames ? '@name' : '@key')]
+  const order = `ORDER BY ${orderOf(sort)}`
+  const next = `(SELECT ${LISTED} FROM users${whereSql(after)} ${order} LIMIT ${WALKED_USERS}) AS users`
+  const found = areWordsFar(query, foundFirst)
+    ? next + whereSql(conditions)
+    : source + whereSql([...after, ...(isInNames ? [IN_NAMES] : conditions)])
+  const rows = `SELECT id, shown, ${SORT_COLUMNS[query.sort.by]} AS sort_key FROM ${found} ${order}`
+  const most = limit + 1
+  if (!('offset' in start) || start.offset === 0) return `${rows} LIMIT ${most}`
+  if (!isOfIndex) return `${rows} LIMIT ${most} OFFSET @offset`
+  // For an unknown OFFSET alone, PostgreSQL plans as if it were a tenth of the table.
+  const near = `${rows} LIMIT ${MAX_SHORT_OFFSET + most}`
+  return `SELECT * FROM (${near}) AS near LIMIT ${most} OFFSET @offset`
+}
+
+/** Counts the users that match. */
+function countSql(query: UserQuery, foundFirst: readonly Criterion[]): string {
+  const criteria = criteriaOf(query)
+  if (criteria.length === 0) return 'SELECT sum(user_count)::bigint FROM users_summary'
+  if (String(criteria) === 'words') return `SELECT count(*) FROM users_words WHERE ${HAS_WORDS}`
+  const { source, conditions } = sourceOf(query, foundFirst, 'all')
+  return `SELECT count(*) FROM ${source}${whereSql(conditions)}`
+}
+
+/** All columns that a list needs. */
+const LISTED = 'id, name_lower, email_lower, created_at, updated_at, shown'
+
+/** What the users are read from, and the conditions that remain. */
+function sourceOf(selection: UserSelection, foundFirst: readonly Criterion[], read: Read) {
+  const others = criteriaOf(selection).filter(name => !foundFirst.includes(name))
+  const first = whereSql(conditionsOf(foundFirst, 'few'))
+  // Planned on its own, so that PostgreSQL does not read the whole list in its order to find few users.
+  const few = `(SELECT ${LISTED} FROM users${first} OFFSET 0) AS users`
+  return {
+    source: foundFirst.length === 0 ? 'users' : few,
+    conditions: conditionsOf(others, read),
+  }
+}
+
+/** The columns of an order. No two users have the same e-mail, so their ids never decide it. */
+function columnsOf({ by }: UserSort): readonly string[] {
+  return by === 'id' || by === 'email' ? [SORT_COLUMNS[by]] : [SORT_COLUMNS[by], 'id']
+}
+
+/** What follows ORDER BY. */
+function orderOf(sort: UserSort): string {
+  const direction = sort.descending ? 'DESC' : 'ASC'
+  return columnsOf(sort)
+    .map(column => `${column} ${direction}`)
+    .join(', ')
+}
+
+/**
+ * The condition for users after a position, which begins at the bound of the order if that is further: PostgreSQL would read all
+ * users between the two.
+ */
+function afterSql(sort: UserSort, filters: UserFilters, position: string): string {
+  const { by, descending } = sort
+  const bound = `${by.replace('_at', '')}_${descending ? 'before' : 'after'}` as FilterName
+  const further = `${descending ? 'least' : 'greatest'}(${position}, @${bound})`
+  const key = filters[bound] === undefined ? position : further
+  const values = columnsOf(sort).map(column => (column === 'id' ? '@id' : key))
+  return `(${columnsOf(sort)}) ${descending ? '<' : '>'} (${values})`
+}
+
+function conditionsOf(criteria: readonly Criterion[], read: Read): readonly string[] {
+  return criteria.map(name => (name === 'words' ? WORDS[read] : FILTERS[name]))
 }
 
 /** The WHERE clause; empty without conditions. */

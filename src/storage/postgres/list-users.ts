@@ -1,45 +1,27 @@
 import { ServiceError } from '../../errors.ts'
-import type {
-  UserPage,
-  UserQuery,
-  UserRepository,
-  UserSelection,
-} from '../../users/user-repository.ts'
+import type { UserPage, UserQuery, UserReads, UserSelection } from '../../users/user-repository.ts'
+import { MAX_SORTED_USERS } from '../list-plan.ts'
 import { areWordsIndexed } from './index-next-users.ts'
-import { joinLookups } from './join-calls.ts'
 import {
   areWordsFar,
+  type Criterion,
   countStatement,
-  type FilterName,
-  filtersOf,
-  filtersToCount,
-  filterValues,
-  formOf,
+  criteriaToCount,
+  fewOf,
+  isShort,
   type ListRow,
-  type ListShape,
-  MAX_SORTED_USERS,
   pageStatement,
-  pagesStatement,
-  shapeOf,
-  soughtOf,
   toPage,
-  valuesOf,
   walkStatement,
 } from './list-sql.ts'
-import {
-  type Connections,
-  columnsOf,
-  type Row,
-  type Session,
-  type Statement,
-} from './postgres-connections.ts'
-import { unavailable } from './postgres-errors.ts'
+import type { Connections, Session, Statement } from './postgres-connections.ts'
+import { isOfState, unavailable } from './postgres-errors.ts'
 
-/** Lists have thousands of possible forms, but clients use only few of them. */
-const MAX_FORMS = 500
+/** From the call on. Clients and proxies give up after some time, and a list that nobody waits for costs the others. */
+const MAX_LIST_MS = 20_000
 
-/** The users of all pages of one statement: about 1 MB. */
-const MAX_USERS_A_STATEMENT = 5000
+/** Lists have thousands of possible texts, but clients use only few of them. */
+const MAX_NAMES = 500
 
 /** Users in one fetch: about 64 KB. */
 const FETCHED = 500
@@ -49,108 +31,149 @@ const FETCH = `FETCH ${FETCHED} FROM whole_list`
 /** Plans as for a list of which only the beginning is read: a sort of all users would keep the client waiting for it. */
 const PLAN_FOR_FIRST = `SELECT set_config('cursor_tuple_fraction', '0', true)`
 
+const LIMIT_STATEMENTS = `SELECT set_config('statement_timeout', $1, true)`
+
+/** The SQLSTATE of a statement that took longer. */
+const STATEMENT_TIMEOUT = '57014'
+
 /** While the client reads slowly, the server must not take this process for dead: see `idleTimeoutMs`. */
 const AWAKE_MS = 2000
 
-/** `UserRepository.list`. Pages of one form that are asked for in one turn of the event loop share one statement. */
-export function createUserLister(
+/** Lists of the table `users`. One that an index answers is a single short statement, another one a transaction. */
+export function createUserLists(
   connections: Connections,
-): (query: UserQuery) => Promise<UserPage> {
-  const readers = new Map<string, (query: UserQuery) => Promise<UserPage>>()
-  let forms = 0
+  { maxListMs = MAX_LIST_MS } = {},
+): Pick<UserReads, 'list' | 'walk'> {
+  const nameOf = createNames()
 
-  function createReader(shape: ListShape): (query: UserQuery) => Promise<UserPage> {
-    const lane = shape.isShort ? 'short' : 'long'
-    const number = ++forms
-    // For what may read many users, PostgreSQL makes a plan for these parameters.
-    const statementOf = (count: string, text: string): Statement =>
-      shape.isShort ? { name: `list_${number}_${count}`, text } : text
-    const one = statementOf('one', pageStatement(shape))
-    const many = statementOf('many', pagesStatement(shape))
-    const findRow = joinLookups<string, ListRow>(
-      async keys => {
-        const asked = keys.map(key => JSON.parse(key) as Row)
-        const rows = await (keys.length === 1
-          ? connections.query<ListRow>(one, asked[0], lane)
-          : connections.query<ListRow>(many, columnsOf(asked), lane))
-        return keys.map((key, place) => [key, rows[place] as ListRow])
-      },
-      { maxItems: Math.ceil(MAX_USERS_A_STATEMENT / shape.limit) },
-    )
-    return async query => {
-      const row = await findRow(JSON.stringify(valuesOf(query, shape)))
-      return toPage(row as ListRow, shape)
-    }
+  async function listShort(query: UserQuery): Promise<UserPage> {
+    const { text, values } = pageStatement(query)
+    const statement = { name: nameOf(text), text }
+    const [row] = await connections.query<ListRow>(statement, values, 'list')
+    return toPage(row as ListRow, query)
   }
 
-  function ask(query: UserQuery, shape: ListShape): Promise<UserPage> {
-    const form = formOf(shape)
-    let read = readers.get(form)
-    if (read === undefined) {
-      if (readers.size >= MAX_FORMS) readers.clear()
-      read = createReader(shape)
-      readers.set(form, read)
-    }
-    return read(query)
+  async function listLong(query: UserQuery): Promise<UserPage> {
+    const endsAt = performance.now() + maxListMs
+    return connections.snapshot(async connection => {
+      const session = endingAt(connection, endsAt)
+      const foundFirst = await findFirst(session, query)
+      const page = await readPage(session, query, foundFirst)
+      const isDone = !areWordsFar(query, foundFirst) || page.next !== undefined
+      return isDone ? page : readPage(session, query, ['words'])
+    }, 'long')
   }
 
-  return async query => {
-    const shape = shapeOf(query, await findFirst(connections, query))
-    const page = await ask(query, shape)
-    const isDone = !shape.isWalk || page.next !== undefined
-    return isDone ? page : ask(query, shapeOf(query, ['words']))
+  return {
+    list: query => (isShort(query) ? listShort(query) : listLong(query)),
+
+    // By a cursor in a transaction, which a pooler keeps in one session too.
+    walk: async (selection, take) => {
+      const endsAt = performance.now() + maxListMs
+      let hasBegun = false
+      await connections.snapshot(async connection => {
+        // What was taken cannot be given again.
+        if (hasBegun) throw unavailable(new Error('the connection of a whole list broke'))
+        const session = endingAt(connection, endsAt)
+        await session.query(PLAN_FOR_FIRST)
+        const foundFirst = await findFirst(session, selection)
+        // All of them are then found before the first is sent.
+        const found = areWordsFar(selection, foundFirst) ? (['words'] as const) : foundFirst
+        const { text, values } = walkStatement(selection, found)
+        await session.query(`DECLARE whole_list NO SCROLL CURSOR FOR ${text}`, values)
+        let users = await session.query<[string]>(FETCH)
+        await connection.query(LIMIT_STATEMENTS, [String(maxListMs)])
+        for (;;) {
+          hasBegun = true
+          await keepAwake(connection, take(users.map(([json]) => `${json}\n`).join('')))
+          if (users.length < FETCHED) return
+          users = await connection.query<[string]>(FETCH)
+        }
+      }, 'whole')
+    },
   }
 }
 
-/** `UserRepository.walk`, by a cursor in a transaction, which a pooler keeps in one session too. */
-export function createUserWalker(connections: Connections): UserRepository['walk'] {
-  return async (selection, take) => {
-    const names = filtersOf(selection)
-    const first = await findFirst(connections, selection)
-    // All of them are then found before the first is sent.
-    const text = walkStatement(selection, areWordsFar(names, first) ? ['words'] : first)
-    const filters = filterValues(selection)
-    const values = names.map(name => filters[name])
-    let hasBegun = false
-    const read = async (session: Session) => {
-      // What was taken cannot be given again.
-      if (hasBegun) throw unavailable(new Error('the connection of a whole list broke'))
-      await session.query(PLAN_FOR_FIRST)
-      if (selection.words.length > 0 && !(await areWordsIndexed(session)))
-        throw new ServiceError('words_unavailable')
-      await session.query(`DECLARE whole_list NO SCROLL CURSOR FOR ${text}`, values)
-      for (;;) {
-        const users = await session.query<[string]>(FETCH)
-        hasBegun = true
-        const lines = users.map(([json]) => `${json}\n`).join('')
-        await keepAwake(session, take(lines))
-        if (users.length < FETCHED) return
-      }
-    }
-    await connections.snapshot(read)
+/** The name of the prepared statement of each text. A name is never that of another text. */
+function createNames(): (text: string) => string {
+  const names = new Map<string, string>()
+  let given = 0
+  return text => {
+    const known = names.get(text)
+    if (known !== undefined) return known
+    if (names.size >= MAX_NAMES) names.clear()
+    const name = `list_${++given}`
+    names.set(text, name)
+    return name
   }
+}
+
+/** The session in a transaction, whose statements end together at a time of `performance.now()`. Throws `overloaded` then. */
+function endingAt(session: Session, endsAt: number): Session {
+  async function inTime<T>(ask: (withinMs: number) => Promise<T>): Promise<T> {
+    const withinMs = Math.ceil(endsAt - performance.now())
+    if (withinMs <= 0) throw new ServiceError('overloaded')
+    try {
+      return await ask(withinMs)
+    } catch (cause) {
+      throw isOfState(cause, [STATEMENT_TIMEOUT])
+        ? new ServiceError('overloaded', { cause })
+        : cause
+    }
+  }
+  return {
+    query: (statement: Statement, values) =>
+      inTime(async withinMs => {
+        const asked = typeof statement === 'string' ? { text: statement } : statement
+        await session.query(LIMIT_STATEMENTS, [String(withinMs)])
+        return session.query({ ...asked, withinMs }, values)
+      }),
+  }
+}
+
+async function readPage(
+  session: Session,
+  query: UserQuery,
+  foundFirst: readonly Criterion[],
+): Promise<UserPage> {
+  const { text, values } = pageStatement(query, foundFirst)
+  const [row] = await session.query<ListRow>(text, values)
+  return toPage(row as ListRow, query)
+}
+
+/**
+ * The criteria whose users are found first. They are few: sorting them is faster than skipping all others. Throws
+ * `words_unavailable` if users lack words.
+ */
+async function findFirst(
+  session: Session,
+  selection: UserSelection,
+): Promise<readonly Criterion[]> {
+  if (selection.words.length > 0 && !(await areWordsIndexed(session)))
+    throw new ServiceError('words_unavailable')
+  for (const criteria of criteriaToCount(selection)) {
+    const { text, values } = countStatement(selection, criteria)
+    const [[count] = [0]] = await session.query<[number]>(text, values)
+    if (count <= MAX_SORTED_USERS) return criteria
+  }
+  return fewOf(selection)
 }
 
 async function keepAwake(session: Session, taking: Promise<void>): Promise<void> {
-  // The next statement shows what went wrong.
-  const timer = setInterval(() => session.query('SELECT').catch(() => {}), AWAKE_MS)
+  let asking: Promise<unknown> | undefined
+  const timer = setInterval(() => {
+    // The next statement shows what went wrong.
+    asking ??= session
+      .query('SELECT')
+      .catch(() => {})
+      .finally(() => {
+        asking = undefined
+      })
+  }, AWAKE_MS)
   try {
     await taking
   } finally {
     clearInterval(timer)
+    await asking
   }
-}
-
-/** The filters whose users are found first. They are few: sorting them is faster than skipping all others. */
-async function findFirst(
-  connections: Connections,
-  query: UserSelection,
-): Promise<readonly FilterName[]> {
-  for (const names of filtersToCount(query)) {
-    const values = filterValues(query)
-    const asked = names.map(name => values[name])
-    const [[count] = [0]] = await connections.query<[number]>(countStatement(names), asked, 'long')
-    if (count <= MAX_SORTED_USERS) return names
-  }
-  return soughtOf(query)
 }

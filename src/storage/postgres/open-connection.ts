@@ -134,9 +134,14 @@ function watch(
     statement: Statement,
     values: readonly unknown[] = [],
   ): Promise<R[]> {
-    const { name, text, isUnbounded }: SpecialStatement =
-      typeof statement === 'string' ? { text: statement } : statement
-    const wait = isUnbounded ? undefined : patience.begin(statementTimeoutMs + ANSWER_MS, giveUp)
+    const {
+      name,
+      text,
+      withinMs = statementTimeoutMs,
+    }: SpecialStatement = typeof statement === 'string' ? { text: statement } : statement
+    const giveUp = () => connection.destroy(new NoAnswer(`no answer in ${withinMs / 1000} s`))
+    const isBounded = withinMs < Infinity
+    const wait = isBounded ? patience.begin(withinMs + ANSWER_MS, giveUp) : undefined
     try {
       const isPrepared = name !== undefined && !connection.isPooled
       if (isPrepared) notePrepared(name)
@@ -150,10 +155,6 @@ function watch(
     } finally {
       wait?.end()
     }
-  }
-
-  function giveUp(): void {
-    connection.destroy(new NoAnswer(`no answer in ${statementTimeoutMs / 1000} s`))
   }
 
   const connection = {

@@ -1,3 +1,4 @@
+import { ServiceError } from '../../errors.ts'
 import { createPatience, NoAnswer, withinPatience } from '../../waiting/patience.ts'
 import { createCallGate } from '../call-gate.ts'
 import type { OpenStorageOptions } from '../storage.ts'
@@ -90,9 +91,11 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
     },
   })
   const long = { ...LONG, statementTimeoutMs: longStatementMs }
-  // At most 15 connections.
+  // At most 19 connections.
   const lanes: Readonly<Record<LaneName, Lane>> = {
     short: createLane(hosts, { ...SHORT, size: 2 }),
+    // Each list is a statement of its own, and waits for the way to the server and back.
+    list: createLane(hosts, { ...SHORT, size: 4 }),
     aside: createLane(hosts, { ...SHORT, size: 2 }),
     // What a lock keeps from being written is tried again, in pauses without a connection.
     write: createLane(hosts, { ...SHORT, size: 4, lockTimeoutMs: 150 }),
@@ -160,7 +163,12 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
       const abandon = () => {
         call.isAbandoned = true
         const late = new NoAnswer('no answer, or no free connection, in time')
-        reject(explainFailure(late, { ...call, isLost: true }))
+        const isCrowded = LONG_LANES.includes(lane) && lanes[lane].isFull()
+        reject(
+          isCrowded
+            ? new ServiceError('overloaded', { cause: late })
+            : explainFailure(late, { ...call, isLost: true }),
+        )
       }
       repeat(call, abandon).then(resolve, reject)
     }).finally(calls.leave)
@@ -173,7 +181,7 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
     write: (statement, values, options) =>
       run('write', session => session.query(statement, values), { lane: 'write', ...options }),
     transaction: (work, options) => run('transaction', work, { lane: 'write', ...options }),
-    snapshot: work => run('snapshot', work, { lane: 'whole' }),
+    snapshot: (work, lane) => run('snapshot', work, { lane }),
     ping: statement =>
       run(
         'read',
@@ -188,6 +196,10 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
         },
         { lane: 'short' },
       ),
+    rest: () => {
+      hosts.rest()
+      for (const lane of Object.values(lanes)) lane.endIdle()
+    },
     report: () => ({
       connections: addUp(Object.values(lanes).map(lane => lane.report())),
     }),

@@ -12,7 +12,7 @@ import { createContendedWrites } from './contended-writes.ts'
 import { createUserCreator } from './create-users.ts'
 import { beginEmptyWords, forgetIndexedWords, indexedWords } from './index-next-users.ts'
 import { readHistory, refuseUnfinishedCopy } from './inspect-schema.ts'
-import { createUserLister, createUserWalker } from './list-users.ts'
+import { createUserLists } from './list-users.ts'
 import { openConnections } from './open-connections.ts'
 import { createPostgresBanStore } from './postgres-ban-store.ts'
 import { type Connections, createPostgresSharedStatements } from './postgres-connections.ts'
@@ -33,6 +33,11 @@ const START_PATIENCE_MS = 10_000
 const START_PAUSE_MS = 100
 
 const PING = { name: 'ping', text: 'SELECT FROM users WHERE id = 1' }
+
+/** After this time without use, which is less than a minute, the server is left alone. It may then sleep. */
+const IDLE_AFTER_MS = 55_000
+
+const LOOK_MS = 2000
 
 /** Some statements of `check` read all users. */
 const TASK_STATEMENT_MS = 60_000
@@ -133,8 +138,15 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
   const { now, steadyNow, maxWaitingWrites } = options
   const writes = createCallGate(maxWaitingWrites)
   const words = indexedWords(connections)
-  const filler = createWordFiller(words, options)
+  let usedAt = steadyNow()
+  const note = () => {
+    usedAt = steadyNow()
+  }
+  const isIdle = () => steadyNow() - usedAt > IDLE_AFTER_MS
+  const resting = setInterval(() => isIdle() && connections.rest(), LOOK_MS).unref()
+  const filler = createWordFiller(words, { ...options, isIdle })
   async function endInOrder(): Promise<void> {
+    clearInterval(resting)
     await filler.end()
     await writes.close()
   }
@@ -144,20 +156,26 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
   const statements = createPostgresSharedStatements(connections)
   const apiKeys = createApiKeyStore(statements)
   const signingKey = createSigningKeys(statements)
+  const { read, last, ...housekeeping } = createPostgresUserChanges(connections)
   return {
-    users: createUsers({ connections, now, steadyNow, writes }),
-    changes: createPostgresUserChanges(connections),
-    imports: { ...imports, write: through(writes, imports.write) },
-    bans: { ...bans, save: through(writes, bans.save), lift: through(writes, bans.lift) },
-    apiKeys: {
+    users: after(note, createUsers({ connections, now, steadyNow, writes })),
+    changes: { ...after(note, { read, last }), ...housekeeping },
+    imports: after(note, { ...imports, write: through(writes, imports.write) }),
+    bans: after(note, {
+      ...bans,
+      save: through(writes, bans.save),
+      lift: through(writes, bans.lift),
+    }),
+    apiKeys: after(note, {
       ...apiKeys,
       create: through(writes, apiKeys.create),
       revoke: through(writes, apiKeys.revoke),
       recordUses: through(writes, apiKeys.recordUses),
-    },
+    }),
     signingKey: name => untilReachable(() => signingKey(name)),
     // A statement sees what was committed before it.
     readAnew: () => {},
+    isIdle,
     untilReachable,
     report: () => ({
       engine: 'postgres',
@@ -168,6 +186,18 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
       await connections.close(endInOrder())
     },
   }
+}
+
+/** The same functions, each of which calls `note` first. */
+function after<T extends object>(note: () => void, calls: T): T {
+  const noted = Object.entries(calls).map(([name, call]) => [
+    name,
+    (...args: unknown[]) => {
+      note()
+      return call(...args)
+    },
+  ])
+  return Object.fromEntries(noted)
 }
 
 interface UsersOptions extends Pick<OpenStorageOptions, 'now' | 'steadyNow'> {
@@ -182,8 +212,7 @@ function createUsers({ connections, writes, ...clocks }: UsersOptions): UserRepo
   const changes = createUserChanges(parts)
   return {
     ...reads,
-    list: createUserLister(connections),
-    walk: createUserWalker(connections),
+    ...createUserLists(connections),
     ping: () => connections.ping(PING),
     create: through(writes, createUserCreator(parts)),
     update: through(writes, changes.update),

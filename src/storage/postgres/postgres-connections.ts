@@ -8,8 +8,8 @@ export interface SpecialStatement {
   /** Belongs to one text for good. Each connection prepares the statement once, and forgets the oldest. */
   readonly name?: string
   readonly text: string
-  /** Whether it may take any time, as a migration may. */
-  readonly isUnbounded?: boolean
+  /** How long the server may take, in milliseconds; `Infinity` for a migration. By default as its lane says. */
+  readonly withinMs?: number
 }
 
 /** The values of a row in the order of its columns. A `bigint` is a number, `bytea` a buffer. */
@@ -27,13 +27,14 @@ export interface Session {
 
 /**
  * Connections of one kind of work, so that none waits for those of another:
- * `short` reads of users, and lists of few;
+ * `short` reads of users;
+ * `list` lists that an index answers;
  * `aside` short work on other tables, which no lock on `users` holds up: polls of bans and API keys must see changes soon;
  * `write` short writes, which soon give up a lock that others hold;
- * `long` what may take longer than a second, such as a long list or an import. Only each of its statements has an end;
+ * `long` what may take longer than a second, such as another list or an import. Only each of its statements has an end;
  * `whole` the same for whole lists, each of which takes as long as its client.
  */
-export type LaneName = 'short' | 'aside' | 'write' | 'long' | 'whole'
+export type LaneName = 'short' | 'list' | 'aside' | 'write' | 'long' | 'whole'
 
 export interface WriteOptions<T> {
   /** By default `write`. */
@@ -44,7 +45,8 @@ export interface WriteOptions<T> {
 
 /**
  * The connections to one PostgreSQL database. Work waits less than two seconds for a connection, and fails at once while the
- * server is known to be away. Every statement has an end, also on a connection that has gone silent.
+ * server is known to be away. Every statement has an end, also on a connection that has gone silent. Throws `overloaded` if
+ * other long work has all connections of a long lane for so long.
  *
  * Every call throws `storage_unavailable` if nothing was changed because the server cannot be reached, takes no writes or
  * has no resources left, or because a lock was not free in time; `outcome_unknown` if there was no answer to a commit; and
@@ -68,12 +70,13 @@ export interface Connections {
   /** Runs statements in one transaction (READ COMMITTED), which is rolled back if the work throws. */
   transaction<T>(work: (session: Session) => Promise<T>, options?: WriteOptions<T>): Promise<T>
   /**
-   * Runs statements that only read in the lane `whole`. All of them see one moment. Runs them again if their connection breaks
-   * soon after the call.
+   * Runs statements that only read, and that all see one moment. Runs them again if their connection breaks soon after the call.
    */
-  snapshot<T>(work: (session: Session) => Promise<T>): Promise<T>
+  snapshot<T>(work: (session: Session) => Promise<T>, lane: LaneName): Promise<T>
   /** Runs a statement. Throws `storage_unavailable` unless the server answers now and takes writes. */
   ping(statement: Statement): Promise<void>
+  /** Closes the connections that nobody uses, and sends nothing more until the next call. */
+  rest(): void
   /** Asks nobody, and answers after `close` too. */
   report(): Required<Pick<StorageReport, 'connections'>>
   /** Closes all connections once what runs, and `last`, have ended, or after three seconds. */

@@ -148,7 +148,7 @@ function explain(error: unknown): unknown {
 async function apply(session: Session, next: Migration, now: number): Promise<void> {
   await session.query(SET_SEARCH_PATH)
   if (next.version === 1) await session.query(CREATE_HISTORY)
-  await session.query({ text: next.sql, isUnbounded: true })
+  await session.query({ text: next.sql, withinMs: Infinity })
   const { version, name, hash } = next
   await session.query(INSERT_HISTORY, [version, name, hash, new Date(now).toISOString()])
 }

@@ -13,20 +13,28 @@ import { CACHE_KIB } from './open-sqlite.ts'
 import { Database, DRIVER_PATH } from './sqlite-driver.ts'
 import { translateSqliteError } from './sqlite-errors.ts'
 
-/** Reads that may take seconds. A database in memory, which has one connection, holds up everything else meanwhile. */
+/** Reads of one list, one after the other. */
 export interface LongReads {
   /**
-   * The first row of a statement. It sees all that was committed before the call. Throws `overloaded` if it is late,
-   * `storage_unavailable` if the thread dies, and `shutting_down` after `close`.
+   * The first row of a statement. It sees all that was committed before the call. Throws `overloaded` if it is late, and
+   * `storage_unavailable` if the thread dies.
    */
   first(statement: LongStatement): Promise<readonly unknown[]>
   /**
    * Gives `take` the texts of a statement of one column, each with a line feed and without those that are null, as they are at
-   * one moment: about 64 KB at a time, and after some milliseconds less. Other reads run in between. The deadline is that of
-   * the first of them. Resolves to false, without any, if the condition does not hold at that moment. Throws as `first`
-   * does, and what `take` throws.
+   * one moment: about 64 KB at a time, and after some milliseconds less. The deadline is that of the first of them. Resolves to
+   * false, without any, if the condition does not hold at that moment. Throws as `first` does, and what `take` throws.
    */
   walk(statement: WalkStatement, take: (lines: string) => Promise<void>): Promise<boolean>
+}
+
+/** Lists that may take seconds. A database in memory, which has one connection, holds up everything else meanwhile. */
+export interface LongLists {
+  /**
+   * Runs the reads of a page, or of a whole list, in a thread that does nothing else meanwhile. Whole lists wait for nobody. A few
+   * pages are made at a time; others wait. Throws `shutting_down` after `close`.
+   */
+  run<T>(kind: 'page' | 'whole', work: (reads: LongReads) => Promise<T>): Promise<T>
   /** Ends what runs, and rejects what waits. */
   close(): Promise<void>
 }
@@ -42,9 +50,12 @@ export function steadyMs(): number {
   return Number(process.hrtime.bigint()) / 1e6
 }
 
-/** Reads in a thread of their own, which the first of them starts. */
-export function openLongReads(database: Database): LongReads {
-  return database.memory ? readAtOnce(database) : readInThread(database.name)
+/** How many pages are made at a time: one that takes long must not hold up the others. */
+const MAX_PAGES = 3
+
+/** Lists in threads, which are started when they are needed. */
+export function openLongLists(database: Database): LongLists {
+  return database.memory ? readAtOnce(database) : readInThreads(database.name)
 }
 
 const PROGRAM = `
@@ -57,92 +68,137 @@ const PROGRAM = `
   const run = (${createLongRunner})({ open, openForWalk: open })
   parentPort.on('message', task => parentPort.postMessage(run(task)))`
 
-function readInThread(path: string): LongReads {
-  /** For the answers, which come in the order of their tasks. */
-  let waiting: { resolve(answer: Answer): void; reject(error: unknown): void }[] = []
-  let thread: Worker | undefined
+function readInThreads(path: string): LongLists {
+  const threads = new Set<ReadThread>()
+  /** One, so that the next list need not wait for the start of another. */
+  let idle: ReadThread | undefined
+  let pages = 0
+  const waiting: (() => void)[] = []
   let isClosed = false
 
-  function start(): Worker {
-    const workerData = { driver: DRIVER_PATH, path }
-    // Without the options of the process, which may be about its main module.
-    const started = new Worker(PROGRAM, { eval: true, execArgv: [], workerData })
-    started.on('message', (answer: Answer) => {
-      // What is asked of another thread, or was rejected by `close`, is not answered.
-      if (started === thread) waiting.shift()?.resolve(answer)
-      if (waiting.length === 0) started.unref()
-    })
-    started.on('error', cause => fail(started, cause))
-    started.on('exit', () => fail(started, new Error('the thread has ended')))
-    return started
+  async function enter(): Promise<void> {
+    if (pages === MAX_PAGES) await new Promise<void>(resolve => waiting.push(resolve))
+    else pages++
   }
 
-  /** The next read starts another thread. */
-  function fail(failed: Worker, cause: unknown): void {
-    if (failed !== thread) return
-    thread = undefined
-    rejectAll(new ServiceError('storage_unavailable', { cause }))
+  function leave(): void {
+    const next = waiting.shift()
+    if (next === undefined) pages--
+    else next()
   }
 
-  function rejectAll(error: ServiceError): void {
-    for (const { reject } of waiting) reject(error)
+  async function runInThread<T>(work: (reads: LongReads) => Promise<T>): Promise<T> {
+    if (isClosed) throw new ServiceError('shutting_down')
+    const thread = idle?.isUsable() ? idle : startThread(path)
+    idle = undefined
+    threads.add(thread)
+    try {
+      return await work(readsBy(thread.ask))
+    } finally {
+      if (idle === undefined && thread.isUsable()) idle = thread
+      else {
+        threads.delete(thread)
+        if (!isClosed) void thread.end(new Error('another thread waits for work'))
+      }
+    }
+  }
+
+  return {
+    run: async (kind, work) => {
+      if (kind === 'whole') return runInThread(work)
+      await enter()
+      return runInThread(work).finally(leave)
+    },
+    close: async () => {
+      isClosed = true
+      for (const next of waiting.splice(0)) next()
+      const ended = [...threads].map(thread => thread.end(new ServiceError('shutting_down')))
+      await Promise.race([Promise.all(ended), sleep(CLOSE_MS, undefined, { ref: false })])
+    },
+  }
+}
+
+type ReadThread = ReturnType<typeof startThread>
+
+function startThread(path: string) {
+  const workerData = { driver: DRIVER_PATH, path }
+  // Without the options of the process, which may be about its main module.
+  const worker = new Worker(PROGRAM, { eval: true, execArgv: [], workerData })
+  /** For the answers, which come in the order of their tasks. */
+  let waiting: { resolve(answer: Answer): void; reject(error: unknown): void }[] = []
+  let failure: unknown
+
+  function fail(error: unknown): void {
+    failure ??= error
+    for (const { reject } of waiting) reject(failure)
     waiting = []
   }
 
+  const failWith = (cause: unknown) => fail(new ServiceError('storage_unavailable', { cause }))
+  worker.on('message', (answer: Answer) => {
+    waiting.shift()?.resolve(answer)
+    if (waiting.length === 0) worker.unref()
+  })
+  worker.on('error', failWith)
+  worker.on('exit', () => failWith(new Error('the thread has ended')))
+
   const ask: Ask = async task => {
-    if (isClosed) throw new ServiceError('shutting_down')
-    thread ??= start()
-    thread.postMessage(task)
-    thread.ref()
+    if (failure !== undefined) throw failure
+    worker.postMessage(task)
+    worker.ref()
     return valueIn(
       await new Promise<Answer>((resolve, reject) => waiting.push({ resolve, reject })),
     )
   }
 
   return {
-    ...readsBy(ask),
-    close: async () => {
-      isClosed = true
-      const ending = thread
-      rejectAll(new ServiceError('shutting_down'))
-      await Promise.race([ending?.terminate(), sleep(CLOSE_MS, undefined, { ref: false })])
+    ask,
+    isUsable: () => failure === undefined,
+    /** What runs and what is asked from now on throws `reason`. */
+    end: async (reason: Error) => {
+      fail(reason)
+      await worker.terminate()
     },
   }
 }
 
 /** A walk reads a copy, because a database in memory has one connection, and one state. */
-function readAtOnce(database: Database): LongReads {
-  const run = createLongRunner({
-    open: () => database,
-    openForWalk: () => new Database(database.serialize()),
-  })
-  const ask: Ask = async task => {
-    if (!database.open) throw new ServiceError('shutting_down')
-    // Everything else has its turn between two parts of a walk.
-    if (!('first' in task)) await nextTurn()
-    return valueIn(run(task))
+function readAtOnce(database: Database): LongLists {
+  const opening = { open: () => database, openForWalk: () => new Database(database.serialize()) }
+  const runFirst = createLongRunner(opening)
+  return {
+    run: (_, work) => {
+      const runWalk = createLongRunner(opening)
+      return work(
+        readsBy(async task => {
+          if (!database.open) throw new ServiceError('shutting_down')
+          if ('first' in task) return valueIn(runFirst(task))
+          // Everything else has its turn between two parts of a walk.
+          await nextTurn()
+          return valueIn(runWalk(task))
+        }),
+      )
+    },
+    close: async () => {},
   }
-  return { ...readsBy(ask), close: async () => {} }
 }
 
-function readsBy(ask: Ask): Pick<LongReads, 'first' | 'walk'> {
-  let walks = 0
+function readsBy(ask: Ask): LongReads {
   return {
     first: async statement => (await ask({ first: statement })) as readonly unknown[],
     walk: async (statement, take) => {
-      const walk = ++walks
-      let next = ask({ walk, begin: statement })
+      let next = ask({ begin: statement })
       for (;;) {
         const lines = (await next) as Lines | undefined
         if (lines === undefined) return false
         const { text, isLast } = lines
-        if (!isLast) next = ask({ walk })
+        if (!isLast) next = ask({ walk: 'next' })
         // `take` may end the walk before this is awaited.
         next.catch(() => {})
         try {
           await take(text)
         } catch (error) {
-          if (!isLast) ask({ walk, isOver: true }).catch(() => {})
+          if (!isLast) ask({ walk: 'end' }).catch(() => {})
           throw error
         }
         if (isLast) return true

@@ -12,10 +12,11 @@ export interface WalkStatement extends LongStatement {
   readonly condition: string
 }
 
-/** What the thread is asked for: the row of a statement, or the next lines of a walk, which the first task begins, or its end. */
+/** What is asked for: the row of a statement, or the first lines of a walk, the next ones of the same walk, or its end. */
 export type Task =
   | { readonly first: LongStatement }
-  | { readonly walk: number; readonly begin?: WalkStatement; readonly isOver?: boolean }
+  | { readonly begin: WalkStatement }
+  | { readonly walk: 'next' | 'end' }
 
 /** Of a walk. */
 export interface Lines {
@@ -35,12 +36,12 @@ export interface Opening {
   readonly openForWalk: () => Database
 }
 
-/** Runs tasks, one after the other. A thread gets the text of this function, so it uses nothing else of this module. */
+/** Runs tasks, one after the other, and one walk at a time. A thread gets the text of this function, so it uses nothing else of this module. */
 export function createLongRunner({ open, openForWalk }: Opening): (task: Task) => Answer {
   const maxChars = 65_536
   const maxMs = 5
   const nowMs = () => Number(process.hrtime.bigint()) / 1e6
-  const walks = new Map<number, Generator<Lines, undefined>>()
+  let walk: Generator<Lines, undefined> | undefined
   let database: Database | undefined
   let endsAt = 0
 
@@ -81,18 +82,16 @@ export function createLongRunner({ open, openForWalk }: Opening): (task: Task) =
       const { sql, values } = task.first
       return database.prepare(sql).raw().get(values) as unknown[]
     }
-    const walk = task.begin === undefined ? walks.get(task.walk) : linesOf(task.begin)
-    if (walk === undefined) throw new Error('the thread of this walk has ended')
-    walks.delete(task.walk)
-    const { value: lines } = task.isOver ? walk.return(undefined) : walk.next()
-    if (lines?.isLast) walk.return(undefined)
-    else if (lines !== undefined) walks.set(task.walk, walk)
+    if ('begin' in task) walk = linesOf(task.begin)
+    const isEnd = 'walk' in task && task.walk === 'end'
+    const lines = isEnd ? undefined : walk?.next().value
+    if (isEnd || lines?.isLast) walk?.return(undefined)
     return lines
   }
 
   return task => {
-    const statement = 'first' in task ? task.first : task.begin
-    endsAt = statement?.deadline ?? Number.POSITIVE_INFINITY
+    const begun = 'begin' in task ? task.begin.deadline : Number.POSITIVE_INFINITY
+    endsAt = 'first' in task ? task.first.deadline : begun
     try {
       if (nowMs() > endsAt) throw new Error('late')
       return { value: run(task) }

@@ -4,7 +4,7 @@ import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { createWordFiller } from '../word-filler.ts'
 import { fileBytesOf } from './database-files.ts'
 import { requireFile } from './inspect-database.ts'
-import { openLongReads } from './long-reads.ts'
+import { openLongLists } from './long-reads.ts'
 import { openSqlite } from './open-sqlite.ts'
 import { createReadView } from './read-view.ts'
 import { createSqliteBanStore } from './sqlite-ban-store.ts'
@@ -50,13 +50,13 @@ function createSqliteStorage(database: Database, options: OpenStorageOptions): S
   const writes = createWriteQueue(database, view, options)
   const words = createIndexedWords(database, { run: writes.run, usersAStep: USERS_A_STEP })
   const filler = createWordFiller(words, options)
-  const longReads = openLongReads(database)
+  const longLists = openLongLists(database)
   const statements = createSqliteSharedStatements(database, writes)
   const parts = { database, view, writes, statements, now, steadyNow, uptimeNow }
   return {
     users: {
       ...createSqliteUserReads(parts),
-      ...createSqliteUserLists(parts, longReads),
+      ...createSqliteUserLists(parts, longLists),
       ...createSqliteUserWrites(parts),
     },
     changes: createSqliteUserChanges(parts),
@@ -66,6 +66,7 @@ function createSqliteStorage(database: Database, options: OpenStorageOptions): S
     signingKey: createSigningKeys(statements),
     readAnew: view.end,
     untilReachable: work => work(),
+    isIdle: () => false,
     report: () => ({
       engine: 'sqlite',
       waitingWrites: writes.waiting(),
@@ -74,7 +75,7 @@ function createSqliteStorage(database: Database, options: OpenStorageOptions): S
     close: async () => {
       await filler.end()
       await writes.close()
-      await longReads.close()
+      await longLists.close()
       view.end()
       try {
         database.pragma('wal_checkpoint(TRUNCATE)')

@@ -14,7 +14,7 @@ import {
   isInOrder,
   namesOf,
   soughtOf,
-} from './list-plan.ts'
+} from '../list-plan.ts'
 import { REPRESENTATION } from './sqlite-user-rows.ts'
 import { ARE_WORDS_INDEXED } from './word-index.ts'
 

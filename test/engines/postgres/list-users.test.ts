@@ -1,13 +1,16 @@
-import { expect, test } from 'vitest'
-import { pageStatement, pagesStatement, shapeOf } from '../../../src/storage/postgres/list-sql.ts'
-import { createUserLister } from '../../../src/storage/postgres/list-users.ts'
-import { SORT_KEYS, type UserQuery } from '../../../src/users/user-repository.ts'
-import { connectTo, insertUsers } from '../../support/postgres-connections.ts'
+import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { isShort, pageStatement } from '../../../src/storage/postgres/list-sql.ts'
+import { createUserLists } from '../../../src/storage/postgres/list-users.ts'
+import { SORT_KEYS, type UserFilters, type UserQuery } from '../../../src/users/user-repository.ts'
+import { connectTo, insertUsers, NOON } from '../../support/postgres-connections.ts'
 import {
   copyPostgresTemplate,
+  createPostgresDatabase,
   queryPostgres,
   withPostgres,
 } from '../../support/postgres-databases.ts'
+import { until } from '../../support/until.ts'
+import { ALL, at, idsOf } from '../../support/user-scan.ts'
 
 const MANY: UserQuery = {
   sort: { by: 'email', descending: true },
@@ -23,7 +26,7 @@ test('pages of different numbers are one prepared statement, alone and together,
   await queryPostgres(url, insertUsers(1, 700))
   const rows = await queryPostgres(url, 'SELECT id FROM users ORDER BY email_lower DESC')
   const connections = connectTo(url)
-  const list = createUserLister(connections)
+  const { list } = createUserLists(connections)
   const idsOf = async (page: number) => {
     const { json } = await list({ ...MANY, start: { offset: (page - 1) * MANY.limit } })
     return JSON.parse(json).map(({ id }: { id: number }) => id)
@@ -37,40 +40,170 @@ test('pages of different numbers are one prepared statement, alone and together,
   const together = await Promise.all([...pages, ...pages].map(idsOf))
   expect(together).toEqual([...expected, ...expected])
   const text = `SELECT name FROM pg_prepared_statements WHERE name LIKE 'list%'`
-  const names = await connections.query(text)
-  expect(names).toHaveLength(2)
+  const names = await connections.query(text, [], 'list')
+  expect(names).toHaveLength(1)
 })
 
-test.each([
-  { ids: [3, 5] },
-  { emails: ['u3@x.co', 'u5@x.co'] },
-  { ids: [3], emails: ['u3@x.co'], name: 'filled 3', created_after: '2026-01-01T00:00:00.000Z' },
-])(
-  'the users of %j are found by the index of ids or e-mails, alone and together',
-  async filters => {
-    const url = await copyPostgresTemplate()
-    await queryPostgres(url, `${insertUsers(1, 3000)} ANALYZE users`)
-    const index = filters.ids ? 'users_primary_key' : 'users_email_unique'
-    const shapes = SORT_KEYS.flatMap(by =>
-      [{ offset: 0 }, { offset: 40 }, { key: '', id: 1 }].map(start =>
-        shapeOf({ ...MANY, sort: { by, descending: false }, filters, start, withTotal: true }),
-      ),
-    )
-    await withPostgres(url, async client => {
-      await client.query('SET plan_cache_mode = force_generic_plan')
-      for (const [nth, text] of shapes
-        .flatMap(shape => [pageStatement(shape), pagesStatement(shape)])
-        .entries()) {
-        await client.query(`PREPARE asked_${nth} AS ${text}`)
-        const count = Math.max(
-          ...Array.from(text.matchAll(/\$(\d+)/g), ([, place]) => Number(place)),
-        )
-        const explained = `EXPLAIN EXECUTE asked_${nth} (${Array(count).fill('NULL')})`
-        const plan = (await client.query(explained)).rows.map(row => row['QUERY PLAN']).join('\n')
-        const indexes = plan.match(/\busers_(?:primary_key|email_unique|by_\w+)/g)
-        expect(new Set(indexes)).toEqual(new Set([index]))
-        expect(plan).not.toMatch(/Seq Scan on users\b/)
-      }
-    })
-  },
-)
+/** A cursor too is one of another column where the sort allows it. */
+const STARTS = [{ offset: 0 }, { offset: 40 }, { key: '', id: 1 }] as const
+
+const EMAILS = ['u3@x.co', 'u5@x.co']
+
+const FROM = '2026-01-01T00:00:00.000Z'
+
+const UNTIL = '2026-02-01T00:00:00.000Z'
+
+/** Lists that read few users by one index, whatever the values are. */
+const OF_INDEX: readonly (readonly [
+  index: string,
+  filters: UserFilters,
+  sorts: (typeof SORT_KEYS)[number][],
+])[] = [
+  ['primary_key', { ids: [3, 5] }, [...SORT_KEYS]],
+  ['email_unique', { emails: EMAILS }, [...SORT_KEYS]],
+  [
+    'primary_key',
+    { ids: [3], emails: EMAILS, name: 'filled', created_after: FROM },
+    [...SORT_KEYS],
+  ],
+  ['primary_key', {}, ['id']],
+  ['email_unique', {}, ['email']],
+  ['by_name', {}, ['name']],
+  ['by_created_at', {}, ['created_at']],
+  ['by_name', { name: 'filled' }, ['id', 'name']],
+  ['by_created_at', { created_after: FROM }, ['created_at']],
+  ['by_created_at', { created_after: FROM, created_before: UNTIL }, ['created_at']],
+  ['by_updated_at', { updated_before: UNTIL }, ['updated_at']],
+]
+
+describe('lists that an index answers', () => {
+  let url: string
+  beforeAll(async () => {
+    const { url: made, drop } = await createPostgresDatabase(inject('postgres').templateOptions)
+    url = made
+    // All users have one name, so that for PostgreSQL no index is better for it than another.
+    const users = `${insertUsers(1, 3000)} UPDATE users SET name = 'Filled', name_lower = 'filled';`
+    await queryPostgres(url, `${users} ANALYZE users`)
+    return drop
+  })
+
+  test.each(OF_INDEX)(
+    'users_%s finds the users of %j in the order of %j',
+    async (index, filters, sorts) => {
+      const isFew = filters.ids !== undefined || filters.emails !== undefined
+      const queries = sorts.flatMap(by =>
+        STARTS.flatMap(start =>
+          [false, true].map(descending => {
+            const key = by === 'name' ? 'filled' : ''
+            const place = 'key' in start ? { ...start, key } : start
+            return { ...MANY, sort: { by, descending }, filters, start: place, withTotal: isFew }
+          }),
+        ),
+      )
+      await withPostgres(url, async client => {
+        await client.query('SET plan_cache_mode = force_generic_plan')
+        for (const [nth, query] of queries.entries()) {
+          expect(isShort(query)).toBe(true)
+          const { text, values } = pageStatement(query)
+          await client.query(`PREPARE asked_${nth} AS ${text}`)
+          const parameters = values.length > 0 ? `(${values.map(() => 'NULL')})` : ''
+          const explained = await client.query(`EXPLAIN EXECUTE asked_${nth} ${parameters}`)
+          const plan = explained.rows.map(row => row['QUERY PLAN']).join('\n')
+          const indexes = plan.match(/\busers_(?:primary_key|email_unique|by_\w+)/g)
+          expect(new Set(indexes)).toEqual(new Set([`users_${index}`]))
+          expect(plan).not.toMatch(/Seq Scan on users\b/)
+          if (!isFew) expect(plan).not.toMatch(/\bSort\b/)
+        }
+      })
+    },
+  )
+})
+
+/** A database with three users: the time of each is a millisecond after that of the one before. */
+async function fillThree() {
+  const url = await copyPostgresTemplate()
+  const later = `to_char(to_timestamp((${Date.parse(NOON)} + id) / 1000.0) AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
+  await queryPostgres(url, `${insertUsers(1, 3)} UPDATE users SET created_at = ${later}`)
+  return url
+}
+
+test('a cursor of other filters goes on where theirs begin', async () => {
+  const users = createUserLists(connectTo(await fillThree()))
+  const find = async (query: Partial<UserQuery>) =>
+    idsOf((await users.list({ ...ALL, withTotal: false, ...query })).json)
+  const sort = { by: 'created_at', descending: false } as const
+  const [after1, before2] = [{ created_after: at(1) }, { created_before: at(2) }]
+  expect(await find({ sort, start: { key: at(0), id: 9 }, filters: after1 })).toEqual([2, 3])
+  expect(await find({ sort, start: { key: at(2), id: 2 }, filters: after1 })).toEqual([3])
+  const backwards = { ...sort, descending: true }
+  expect(await find({ sort: backwards, start: { key: at(9), id: 1 }, filters: before2 })).toEqual([
+    1,
+  ])
+  const named = { filters: { name: 'filled 2' } }
+  const byName = { ...named, sort: { by: 'name', descending: false } as const }
+  expect(await find({ ...byName, start: { key: 'filled 1', id: 3 } })).toEqual([2])
+  expect(await find({ ...byName, start: { key: 'filled 2', id: 1 } })).toEqual([2])
+  expect(await find({ ...byName, start: { key: 'filled 2', id: 2 } })).toEqual([])
+  expect(await find({ ...named, start: { key: '', id: 1 } })).toEqual([2])
+  expect(await find({ ...named, start: { key: '', id: 2 } })).toEqual([])
+})
+
+/** Whoever reads the second of three users waits for `seconds`. */
+async function fillSlowly(seconds: number) {
+  const url = await fillThree()
+  await queryPostgres(
+    url,
+    `CREATE FUNCTION wait() RETURNS boolean LANGUAGE plpgsql COST 1000000
+       AS $$ BEGIN PERFORM pg_sleep(${seconds}); RETURN true; END $$;
+     ALTER TABLE users RENAME TO kept;
+     CREATE VIEW users AS SELECT * FROM kept WHERE CASE id WHEN 2 THEN wait() ELSE true END`,
+  )
+  return url
+}
+
+/** Users of one range in the order of another column: no index has them. */
+const SLOW: UserQuery = {
+  ...ALL,
+  filters: { created_after: at(0) },
+  sort: { by: 'name', descending: false },
+}
+
+const OVERLOADED = { code: 'overloaded' }
+
+test('a list that takes too long is refused alone: one of the same form that comes with it is answered', async () => {
+  const { list } = createUserLists(connectTo(await fillSlowly(60)), { maxListMs: 1500 })
+  const slow = expect(list(SLOW)).rejects.toMatchObject(OVERLOADED)
+  const quick = list({ ...SLOW, filters: { created_after: at(2) } })
+  expect(idsOf((await quick).json)).toEqual([3])
+  await slow
+})
+
+test('all statements of a list have one end together, those of a whole list until it begins', async () => {
+  // The count of the users in the range takes half of the time, and so do the page and its total.
+  const url = await fillSlowly(1)
+  const { list, walk } = createUserLists(connectTo(url), { maxListMs: 1700 })
+  await expect(list(SLOW)).rejects.toMatchObject(OVERLOADED)
+  await expect(walk(SLOW, async () => {})).rejects.toMatchObject(OVERLOADED)
+  const patient = createUserLists(connectTo(url))
+  expect((await patient.list(SLOW)).total).toBe(3)
+})
+
+test('lists that read much keep none waiting that an index answers, and refuse another one as overloaded', async () => {
+  const url = await fillSlowly(60)
+  const connections = connectTo(url)
+  const { list } = createUserLists(connections, { maxListMs: 6000 })
+  let ended = 0
+  const slow = Array.from({ length: 4 }, async () => {
+    await expect(list(SLOW)).rejects.toMatchObject(OVERLOADED)
+    ended++
+  })
+  await until(() => connections.report().connections.active === 3)
+  const find = async (query: Partial<UserQuery>) =>
+    idsOf((await list({ ...ALL, withTotal: false, ...query })).json)
+  const by = (key: UserQuery['sort']['by']) => ({ by: key, descending: false })
+  expect(await find({ filters: { name: 'filled 3' } })).toEqual([3])
+  expect(await find({ filters: { created_after: at(2) }, sort: by('created_at') })).toEqual([3])
+  expect(await find({ sort: by('name'), start: { key: 'filled 2', id: 2 } })).toEqual([3])
+  expect(ended).toBe(0)
+  await Promise.all(slow)
+})

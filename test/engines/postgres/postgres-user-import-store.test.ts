@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { takeIds } from '../../../src/storage/postgres/import-statements.ts'
 import type { Connections } from '../../../src/storage/postgres/postgres-connections.ts'
 import { createPostgresUserImportStore } from '../../../src/storage/postgres/postgres-user-import-store.ts'
 import { openTrialImports } from '../../../src/storage/sqlite/trial-imports.ts'
@@ -187,6 +188,37 @@ test('after the largest id a user without an id is refused, also in a dry run', 
     await expect(importUsers(each, [BEA])).rejects.toMatchObject({ code: 'storage_damaged' })
   }
   expect(await users()).toHaveLength(1)
+})
+
+test.each([
+  ['one after the other', 20_000, (nth: number) => (nth + 1) * 10_000],
+  ['between users without an id', 20_000, (nth: number) => (nth % 2 ? undefined : nth * 4500 + 1)],
+])('ids that are far apart are taken in a few steps, %s', async (_, count, idAt) => {
+  const url = await copyPostgresTemplate()
+  // Each step of the sequence would take longer than the statement may.
+  const connections = connectTo(url, { longStatementMs: 5000 })
+  const wanted = Array.from({ length: count }, (_value, nth) => idAt(nth))
+  const ids = await takeIds(connections, wanted)
+  expect(ids.filter((id, nth) => wanted[nth] !== undefined && id !== wanted[nth])).toEqual([])
+  const given = ids.filter((_id, nth) => wanted[nth] === undefined)
+  expect(new Set([...given, ...wanted]).size).toBe(given.length ? count + 1 : count)
+  expect(given.filter((id, nth) => id <= (wanted[2 * nth] ?? 0))).toEqual([])
+  const [next = 0] = await takeIds(connections, [undefined])
+  expect(next).toBeGreaterThan(Math.max(...ids))
+})
+
+test('near ids leave none out, beside those that others take', async () => {
+  const connections = connectTo(await copyPostgresTemplate())
+  expect(await takeIds(connections, [undefined, 500, undefined, 7, 700])).toEqual([
+    1, 500, 501, 7, 700,
+  ])
+  const others = Array.from({ length: 20 }, (_, nth) =>
+    takeIds(connections, [undefined, nth * 30_000]),
+  )
+  const given = (await Promise.all(others)).map(([id]) => id)
+  expect(new Set(given).size).toBe(20)
+  const [next = 0] = await takeIds(connections, [undefined])
+  expect(next).toBeGreaterThan(19 * 30_000)
 })
 
 const ANN = { name: 'Ann', email: 'ann@example.com' }

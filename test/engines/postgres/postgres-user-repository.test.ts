@@ -65,3 +65,30 @@ test('of a delete and updates with one version by several processes, one succeed
     expect(done.filter(value => value !== undefined && value !== false)).toEqual([found ?? true])
   }
 })
+
+/** What the server has rolled back, once no other session is left to report more. */
+const SELECT_ROLLBACKS = `
+  SELECT xact_rollback AS rollbacks FROM pg_stat_database WHERE datname = current_database() AND numbackends = 1`
+
+test('claims of one free e-mail at the same time violate nothing, so that the log of the server does not quote it', async () => {
+  const url = await copyPostgresTemplate()
+  const { users, close } = await openStorage(url)
+  const named = (name: string) => ({ name, email: `${name}@x.co`, passwordDigest: null })
+  const made = await Promise.all(['ann', 'bea', 'cid'].map(name => users.create(named(name))))
+  const [ann = 0, bea = 0, cid = 0] = made.map(({ id }) => id)
+  const claims = await Promise.allSettled([
+    users.update(ann, { email: 'Free@x.co' }),
+    users.update(bea, { email: 'free@x.co' }),
+    users.create({ ...named('dan'), email: 'FREE@x.co' }),
+    users.update(cid, { name: 'Cid' }),
+  ])
+  const codes = claims.map(claim => (claim.status === 'rejected' ? claim.reason.code : undefined))
+  expect(codes).toEqual([undefined, 'email_taken', 'email_taken', undefined])
+  await close()
+  let rows: Record<string, unknown>[] = []
+  await until(async () => {
+    rows = await queryPostgres(url, SELECT_ROLLBACKS)
+    return rows.length > 0
+  })
+  expect(rows).toEqual([{ rollbacks: 0 }])
+})

@@ -1,7 +1,8 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import type { Connections } from '../../../src/storage/postgres/postgres-connections.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
-import { connectTo } from '../../support/postgres-connections.ts'
+import { connectTo, holdOpen, openStorage } from '../../support/postgres-connections.ts'
 import {
   copyPostgresTemplate,
   newPostgresDatabase,
@@ -119,4 +120,21 @@ test('a connection forgets the prepared statements that were used longest ago', 
   const names = rows.map(([name]) => name)
   expect(names).toHaveLength(100)
   expect(names).toEqual(expect.arrayContaining(['often', 'once_0', 'once_299']))
+})
+
+test('a change that has waited for a lock does not wait as long again for a server that goes silent then', async () => {
+  const databaseUrl = await copyPostgresTemplate()
+  const proxy = await startSilencingProxy(databaseUrl)
+  const { users } = await openStorage(proxy.url)
+  const { id } = await users.create({ name: 'Ann', email: 'a@x.co', passwordDigest: null })
+  await holdOpen(databaseUrl, 'SELECT FROM users FOR UPDATE')
+  const ended: string[] = []
+  const change = users.update(id, { name: 'Bea' }).catch(({ code }) => ended.push(code))
+  await sleep(700)
+  proxy.silence('find_user')
+  const read = users.find(id).catch(() => ended.push('read'))
+  await until(() => proxy.silenced() === 1)
+  proxy.silence('change_users', 4)
+  await Promise.all([change, read])
+  expect(ended).toEqual(['outcome_unknown', 'read'])
 })

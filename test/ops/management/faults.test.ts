@@ -13,6 +13,7 @@ const broken = (): never => {
 const OPERATIONS: readonly Operations[] = [
   {
     report: broken,
+    count: broken,
     metrics: { render: broken },
     checks: broken,
     reloadLimits: broken,
@@ -20,6 +21,7 @@ const OPERATIONS: readonly Operations[] = [
   },
   {
     report: async () => broken(),
+    count: async () => broken(),
     metrics: { render: async () => broken() },
     checks: async () => broken(),
     reloadLimits: async () => broken(),

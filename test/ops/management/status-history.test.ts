@@ -5,18 +5,15 @@ import { DURATION_BOUNDS } from '../../../src/ops/metrics/create-metrics.ts'
 import type {
   RequestLabels,
   Series,
-  ServiceReport,
+  ServiceCounts,
 } from '../../../src/ops/metrics/service-report.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'
-
-const OK = { status: 'ok' } as const
 
 const NOTHING = { labels: {}, counts: [], count: 0, sum: 0 }
 
 /** The report of a service that has done nothing yet, but for `changes`. */
-function serviceReport(changes: Partial<ServiceReport> = {}): ServiceReport {
+function serviceReport(changes: Partial<ServiceCounts> = {}): ServiceCounts {
   return {
-    readiness: { isReady: true, checks: { service: OK, storage: OK } },
     requests: { series: [], inFlight: 0, byKey: {} },
     server: { connections: 0, waitingRequests: 0, shedRequests: 0 },
     storage: { engine: 'sqlite', waitingWrites: 0 },
@@ -36,14 +33,14 @@ function seriesOf(status: number, seconds: number, count: number): Series<Reques
   return { labels, counts, count, sum: seconds * count }
 }
 
-function reportOfSeries(...series: readonly Series<RequestLabels>[]): ServiceReport {
+function reportOfSeries(...series: readonly Series<RequestLabels>[]): ServiceCounts {
   return serviceReport({ requests: { series, inFlight: 0, byKey: {} } })
 }
 
 const reportOfRequests = (count: number) => reportOfSeries(seriesOf(200, 0.001, count))
 
 /** A report with limits that have done this. */
-function reportOfRules(rules: readonly Partial<RuleReport>[]): ServiceReport {
+function reportOfRules(rules: readonly Partial<RuleReport>[]): ServiceCounts {
   const usual = { type: 'throttle', rule: 'posts', isDryRun: false } as const
   const counts = { counted: 0, passed: 0, refused: 0, wouldRefuse: 0 }
   const reports = rules.map(rule => ({ ...usual, ...counts, ...rule }))
@@ -58,7 +55,7 @@ function openHistory() {
   const history = createStatusHistory(() => report(), { now: wall.now, monotonicNow: steady.now })
 
   /** Samples this report, `ms` after the sample before, and returns the new sample. */
-  async function sample(next: ServiceReport | Promise<ServiceReport>, ms = 2000) {
+  async function sample(next: ServiceCounts | Promise<ServiceCounts>, ms = 2000) {
     wall.advance(ms)
     steady.advance(ms)
     report = async () => next

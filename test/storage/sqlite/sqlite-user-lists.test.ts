@@ -2,7 +2,7 @@ import { renameSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Worker } from 'node:worker_threads'
 import { expect, onTestFinished, test } from 'vitest'
-import { type LongReads, openLongReads, steadyMs } from '../../../src/storage/sqlite/long-reads.ts'
+import { type LongLists, openLongLists, steadyMs } from '../../../src/storage/sqlite/long-reads.ts'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import { createReadView } from '../../../src/storage/sqlite/read-view.ts'
 import type { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
@@ -78,15 +78,18 @@ test('a long list shows the users of one moment, whatever is written meanwhile',
 
 test('at most twenty long lists wait, and all of them end when the storage closes', async () => {
   const database = await openManyUsers()
-  const reads = openedReads(database)
-  const { list } = listsOf(database, reads)
+  const longLists = openedLists(database)
+  const { list } = listsOf(database, longLists)
   const all = Array.from({ length: 22 }, () => list(COMMON))
   const results = Promise.allSettled(all)
   await expect(all[20]).rejects.toMatchObject({ code: 'overloaded' })
   await all[0]
   await Promise.all(all.slice(0, 20))
   const late = list(COMMON)
-  await Promise.all([reads.close(), expect(late).rejects.toMatchObject({ code: 'shutting_down' })])
+  await Promise.all([
+    longLists.close(),
+    expect(late).rejects.toMatchObject({ code: 'shutting_down' }),
+  ])
   await results
   await expect(list(COMMON)).rejects.toMatchObject({ code: 'shutting_down' })
 })
@@ -96,49 +99,66 @@ const ENDLESS = `
   WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers)
   SELECT count(*) FROM numbers WHERE is_in_time()`
 
+test('lists that take long hold up no other page and no whole list', async () => {
+  const database = await openManyUsers()
+  const lists = openedLists(database)
+  const { list, walk } = listsOf(database, lists)
+  const endless = [1, 2].map(() => firstOf(lists, ENDLESS))
+  const ended = endless.map(one => expect(one).rejects.toMatchObject({ code: 'shutting_down' }))
+  expect((await list(NAMED)).total).toBe(USERS)
+  endless.push(firstOf(lists, ENDLESS))
+  ended.push(expect(endless[2]).rejects.toMatchObject({ code: 'shutting_down' }))
+  let text = ''
+  await walk(NAMED, async lines => {
+    text += lines
+  })
+  expect(text.match(/\n/g)).toHaveLength(USERS)
+  await lists.close()
+  await Promise.all(ended)
+})
+
 test('a statement that runs beyond its deadline ends, as does one that has waited until then', async () => {
-  const reads = openedReads(await openManyUsers())
+  const lists = openedLists(await openManyUsers())
   const deadline = steadyMs() + 50
-  const endless = reads.first({ sql: ENDLESS, values: {}, deadline })
-  const behind = reads.first({ sql: 'SELECT 1', values: {}, deadline })
-  await expect(endless).rejects.toMatchObject({ code: 'overloaded' })
-  await expect(behind).rejects.toMatchObject({ code: 'overloaded' })
-  expect(await reads.first({ sql: 'SELECT 2', values: {}, deadline: soon() })).toEqual([2])
+  const endless = Array.from({ length: 3 }, () => firstOf(lists, ENDLESS, deadline))
+  const behind = firstOf(lists, 'SELECT 1', deadline)
+  const all = [...endless, behind]
+  await Promise.all(all.map(one => expect(one).rejects.toMatchObject({ code: 'overloaded' })))
+  expect(await firstOf(lists, 'SELECT 2')).toEqual([2])
 })
 
 test('closing ends a statement that runs', async () => {
-  const reads = openedReads(await openManyUsers())
-  await reads.first({ sql: 'SELECT 1', values: {}, deadline: soon() })
-  const endless = reads.first({ sql: ENDLESS, values: {}, deadline: soon() })
+  const lists = openedLists(await openManyUsers())
+  await firstOf(lists, 'SELECT 1')
+  const endless = firstOf(lists, ENDLESS)
   await Promise.all([
-    reads.close(),
+    lists.close(),
     expect(endless).rejects.toMatchObject({ code: 'shutting_down' }),
   ])
 })
 
 test('what waits for a thread that dies is unavailable, and the next read starts another', async () => {
-  const reads = openedReads(await openManyUsers())
+  const lists = openedLists(await openManyUsers())
   const started: Worker[] = []
   const onWorker = (worker: Worker) => started.push(worker)
   process.on('worker', onWorker)
   onTestFinished(() => void process.off('worker', onWorker))
-  expect(await reads.first({ sql: 'SELECT 1', values: {}, deadline: soon() })).toEqual([1])
-  const endless = reads.first({ sql: ENDLESS, values: {}, deadline: soon() })
+  expect(await firstOf(lists, 'SELECT 1')).toEqual([1])
+  const endless = firstOf(lists, ENDLESS)
   const [thread] = started
   await Promise.all([
     thread?.terminate(),
     expect(endless).rejects.toMatchObject({ code: 'storage_unavailable' }),
   ])
-  expect(await reads.first({ sql: 'SELECT 2', values: {}, deadline: soon() })).toEqual([2])
+  expect(await firstOf(lists, 'SELECT 2')).toEqual([2])
   expect(started).toHaveLength(2)
 })
 
 test('a database that cannot be read makes a long list unavailable or damaged', async () => {
   const database = await openManyUsers()
-  const reads = openedReads(database)
+  const lists = openedLists(database)
   renameSync(database.name, `${database.name}.away`)
-  const first = () =>
-    reads.first({ sql: 'SELECT count(*) FROM users', values: {}, deadline: soon() })
+  const first = () => firstOf(lists, 'SELECT count(*) FROM users')
   await expect(first()).rejects.toMatchObject({ code: 'storage_unavailable' })
   writeFileSync(database.name, 'no database'.repeat(500))
   await expect(first()).rejects.toMatchObject({ code: 'storage_damaged' })
@@ -149,8 +169,9 @@ const RANGE = { created_before: at(9000), created_after: at(10) }
 test('a list that may read many users is read in the thread, and no other is', async () => {
   const database = await openManyUsers()
   const row = ['[]', 0, 'of a long list', null, null, 1]
-  const longReads = { first: async () => row, walk: async () => true, close: async () => {} }
-  const { list } = listsOf(database, longReads)
+  const reads = { first: async () => row, walk: async () => true }
+  const longLists: LongLists = { run: (_, work) => work(reads), close: async () => {} }
+  const { list } = listsOf(database, longLists)
   const isLong = async (query: Partial<UserQuery>) =>
     (await list({ ...ALL, withTotal: false, ...query })).revision === 'of a long list'
   expect([
@@ -177,14 +198,19 @@ test('a list that may read many users is read in the thread, and no other is', a
 
 const soon = () => steadyMs() + 60_000
 
-function listsOf(database: Database, longReads = openedReads(database)) {
-  return createSqliteUserLists({ database, view: createReadView(database) }, longReads)
+function listsOf(database: Database, longLists = openedLists(database)) {
+  return createSqliteUserLists({ database, view: createReadView(database) }, longLists)
 }
 
-function openedReads(database: Database): LongReads {
-  const reads = openLongReads(database)
-  onTestFinished(reads.close)
-  return reads
+function openedLists(database: Database): LongLists {
+  const lists = openLongLists(database)
+  onTestFinished(lists.close)
+  return lists
+}
+
+/** The first row of a statement, as of a page. */
+function firstOf(lists: LongLists, sql: string, deadline = soon()): Promise<readonly unknown[]> {
+  return lists.run('page', reads => reads.first({ sql, values: {}, deadline }))
 }
 
 /** The bytes of the database, which is filled once. */

@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { openLongReads } from '../../../src/storage/sqlite/long-reads.ts'
+import { openLongLists } from '../../../src/storage/sqlite/long-reads.ts'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import { createReadView } from '../../../src/storage/sqlite/read-view.ts'
 import { createSqliteSharedStatements } from '../../../src/storage/sqlite/sqlite-statements.ts'
@@ -23,20 +23,20 @@ async function openRepository(path: string, now: () => number = Date.now) {
   const warnings: string[] = []
   const onWarning = (message: string) => void warnings.push(message)
   const writes = createWriteQueue(database, view, { onWarning })
-  const longReads = openLongReads(database)
+  const longLists = openLongLists(database)
   const statements = createSqliteSharedStatements(database, writes)
   const parts = { database, writes, view, statements, now, steadyNow: now, uptimeNow: now }
   return {
     ...{ database, writes, warnings },
     repository: {
       ...createSqliteUserReads(parts),
-      ...createSqliteUserLists(parts, longReads),
+      ...createSqliteUserLists(parts, longLists),
       ...createSqliteUserWrites(parts),
     },
     imports: createSqliteUserImportStore(parts),
     close: async () => {
       await writes.close()
-      await longReads.close()
+      await longLists.close()
       view.end()
       database.close()
     },

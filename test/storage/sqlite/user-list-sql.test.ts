@@ -1,9 +1,5 @@
 import { beforeAll, expect, test } from 'vitest'
-import {
-  type FilterIndex,
-  indexesOf,
-  isPageOfIndex,
-} from '../../../src/storage/sqlite/list-plan.ts'
+import { type FilterIndex, indexesOf, isPageOfIndex } from '../../../src/storage/list-plan.ts'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import type { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import {
@@ -74,7 +70,7 @@ test.each(SOUGHT)('users of %o are found by the index of ids or e-mails in each 
     for (const sort of SORTS) {
       for (const start of STARTS) {
         const query = { filters, sort, start, words, limit: 100, withTotal: true }
-        expect(isPageOfIndex(query)).toBe(words.length === 0)
+        expect(isPageOfIndex(query, 0)).toBe(words.length === 0)
         const sql = listStatement(query, { isLong: words.length > 0 }).sql()
         const parameters = { limit: 100, offset: 0, ...start, match: '"ann"' }
         const plan = planOf(sql, { ...filterValues(filters), ...parameters })
@@ -102,7 +98,7 @@ test.each(CASES)(
       planOf(listStatement(query, { isLong, index }).sql(), parameters)
     const isWholeList = Object.keys(filters).length === 0 && 'offset' in start
     const [index] = indexesOf(filters)
-    if (isPageOfIndex(query)) {
+    if (isPageOfIndex(query, 0)) {
       const plan = planBy(false)
       expect(plan).not.toContain('TEMP B-TREE')
       if (isWholeList) expect(plan).toMatch(scanOf(sort))

@@ -1,9 +1,4 @@
-import type {
-  UserFilters,
-  UserQuery,
-  UserSelection,
-  UserSort,
-} from '../../users/user-repository.ts'
+import type { UserFilters, UserQuery, UserSelection, UserSort } from '../users/user-repository.ts'
 
 /** The indexes of the filters that may match many users. */
 export type FilterIndex = Exclude<UserSort['by'], 'id' | 'email'>
@@ -22,9 +17,6 @@ export const FILTER_COLUMNS: Readonly<Record<FilterName, UserSort['by']>> = {
 }
 
 const FILTER_NAMES = Object.keys(FILTER_COLUMNS) as readonly FilterName[]
-
-/** Skipping this many users takes about a millisecond. */
-const MAX_SKIPPED_USERS = 10_000
 
 /** Finding and sorting this many users takes 2 to 20 ms. With more, the order of the list finds enough for a page sooner. */
 export const MAX_SORTED_USERS = 10_000
@@ -51,12 +43,15 @@ export function isInOrder(index: UserSort['by'], by: UserSort['by']): boolean {
   return index === by || (index === 'name' && by === 'id')
 }
 
-/** Whether an index gives the page as it is. Other lists may read all users. */
-export function isPageOfIndex({ sort, start, filters, words, withTotal }: UserQuery): boolean {
+/** Whether an index gives the page as it is, after at most `mostSkipped` users. Other lists may read all users. */
+export function isPageOfIndex(
+  { sort, start, filters, words, withTotal }: UserQuery,
+  mostSkipped: number,
+): boolean {
   if (words.length > 0) return false
   if (soughtOf(namesOf(filters)) !== undefined) return true
   const [index, ...others] = indexesOf(filters)
-  if ('offset' in start && start.offset > MAX_SKIPPED_USERS) return false
+  if ('offset' in start && start.offset > mostSkipped) return false
   return index === undefined || (isInOrder(index, sort.by) && others.length === 0 && !withTotal)
 }
 
