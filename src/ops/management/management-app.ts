@@ -132,7 +132,10 @@ function requireToken(token: string | undefined, isOnLoopback: () => boolean): R
   return (request, _response, next) => {
     const presented = bearerToken(request)
     if (isKnown(presented)) next()
-    else next(new ServiceError('token_required', presented ? { headers: INVALID_TOKEN } : {}))
+    else {
+      const isSent = presented !== undefined
+      next(new ServiceError('token_required', isSent ? { headers: INVALID_TOKEN } : {}))
+    }
   }
 }
 
