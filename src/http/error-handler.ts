@@ -48,10 +48,10 @@ export function createErrorHandler(options: ErrorHandlerOptions): ErrorRequestHa
 }
 
 /** The response to an error, in the format that the client prefers. */
-export function errorReply({ code, details }: ServiceError, request: Request): Reply {
+export function errorReply({ code, status, details }: ServiceError, request: Request): Reply {
   const kind = kindOf(code)
   const path = parsedPath(request)
-  const { status = kind.status, message = kind.message, errors, violatedPolicies } = details
+  const { message = kind.message, errors, violatedPolicies } = details
   const reason = (kind.shownAs ?? code) as ErrorCode
   const headers = { 'Cache-Control': 'no-store', ...kind.headers, ...details.headers }
   if (!prefersToJson(PROBLEM_TYPE, request.headers.accept)) {

@@ -17,6 +17,12 @@ const PACKAGES = {
   'response-time': '2.3.3',
   helmet: '8.3.0',
   'serverless-http': '3.2.0',
+  '@sentry/node': '11.12.0',
+  '@opentelemetry/api': '1.9.1',
+  '@opentelemetry/sdk-trace-node': '2.12.1',
+  '@opentelemetry/instrumentation': '0.223.0',
+  '@opentelemetry/instrumentation-http': '0.223.0',
+  '@opentelemetry/instrumentation-express': '0.71.1',
 }
 
 const folder = temporaryFolder(afterAll)
@@ -182,6 +188,12 @@ const HELMET = [
 
 const COMPRESSION = ['content-encoding', 'content-length', 'vary']
 
+/** What is reported of all operations: the one fault, and none of the refusals. */
+const REPORTED: Readonly<Record<string, unknown>> = {
+  sentry: ['a fault'],
+  opentelemetry: [500],
+}
+
 test.each([
   { parent: 'compression 1.7', changed: COMPRESSION },
   { parent: 'compression 1.8', changed: COMPRESSION },
@@ -192,6 +204,8 @@ test.each([
   { parent: 'all of these', changed: [...COMPRESSION, ...HELMET, 'set-cookie', 'x-response-time'] },
   // It gives each response a length.
   { parent: 'serverless-http', changed: ['content-length'] },
+  { parent: 'sentry', changed: [] },
+  { parent: 'opentelemetry', changed: [] },
 ])('in a parent with $parent every answer is the same', async ({ parent, changed }) => {
   const url = await startParent(parent)
   const ignored = [...OF_CONNECTION, ...changed]
@@ -214,4 +228,6 @@ test.each([
       text: expect.stringContaining('event: user\ndata: {"id":1,'),
     })
   }
+  const reported = await fetch(`${url}/reported`)
+  expect(await reported.json()).toEqual(REPORTED[parent] ?? [])
 })

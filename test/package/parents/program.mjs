@@ -1,12 +1,15 @@
 /**
- * A server whose application has the service under `/api`, behind the middleware that its argument names. Prints its port. It is
- * copied into a project that has installed the middleware.
+ * A server whose application has the service under `/api`, behind the middleware or under the instrumentation that its argument
+ * names. Prints its port. `GET /reported` answers what Sentry or OpenTelemetry would report. It is copied into a project that has
+ * installed them.
  */
 import { createServer } from 'node:http'
 import { createRequire } from 'node:module'
 import { text } from 'node:stream/consumers'
 
 const load = createRequire(import.meta.url)
+
+const reported = []
 
 /** Middleware of the parent, by the argument. */
 const MIDDLEWARE = {
@@ -24,6 +27,45 @@ const MIDDLEWARE = {
       MIDDLEWARE[name](),
     ),
   'serverless-http': () => [],
+  sentry: () => [],
+  opentelemetry: () => [],
+}
+
+/** What must be loaded before Express. */
+const BEFORE_EXPRESS = {
+  sentry: () => {
+    load('@sentry/node').init({
+      dsn: 'https://key@localhost/1',
+      tracesSampleRate: 1,
+      sendDefaultPii: true,
+      beforeSend: ({ exception }) => {
+        reported.push(exception.values.at(-1).value)
+        return null
+      },
+      traceLifecycle: 'static',
+      beforeSendTransaction: () => null,
+    })
+  },
+  opentelemetry: () => {
+    const { NodeTracerProvider, SimpleSpanProcessor } = load('@opentelemetry/sdk-trace-node')
+    const { registerInstrumentations } = load('@opentelemetry/instrumentation')
+    const { HttpInstrumentation } = load('@opentelemetry/instrumentation-http')
+    const { ExpressInstrumentation } = load('@opentelemetry/instrumentation-express')
+    const { SpanKind, SpanStatusCode } = load('@opentelemetry/api')
+    const exporter = {
+      export: spans => {
+        for (const { kind, status, attributes } of spans) {
+          const isError = kind === SpanKind.SERVER && status.code === SpanStatusCode.ERROR
+          if (isError) reported.push(attributes['http.response.status_code'])
+        }
+      },
+      shutdown: async () => {},
+    }
+    new NodeTracerProvider({ spanProcessors: [new SimpleSpanProcessor(exporter)] }).register()
+    registerInstrumentations({
+      instrumentations: [new HttpInstrumentation(), new ExpressInstrumentation()],
+    })
+  },
 }
 
 const LIMITS = {
@@ -37,12 +79,15 @@ const LIMITS = {
 }
 
 const [name] = process.argv.slice(2)
+BEFORE_EXPRESS[name]?.()
 const express = load('express')
 const { createUserRecords } = await import('user-records-service')
 const records = await createUserRecords({ DATABASE_URL: ':memory:', BODY_LIMIT: 1000, LIMITS })
 const parent = express()
 for (const middleware of MIDDLEWARE[name]()) parent.use(middleware)
 parent.use('/api', records.app)
+parent.get('/reported', (_request, response) => void response.json(reported))
+if (name === 'sentry') load('@sentry/node').setupExpressErrorHandler(parent)
 const server = name === 'serverless-http' ? serverlessServer(parent) : createServer(parent)
 server.listen(0, '127.0.0.1', () => console.log(server.address().port))
 
