@@ -171,6 +171,11 @@ function whyNot(name: string, value: unknown): string | undefined {
 function asText(value: unknown): string | undefined {
   const parts = [value].flat()
   const isPlain = (part: unknown) =>
-    part instanceof URL || ['string', 'number', 'boolean'].includes(typeof part)
+    ['string', 'number', 'boolean'].includes(typeof part) || isUrl(part)
   return parts.every(isPlain) ? (value === false ? '' : parts.join()) : undefined
+}
+
+/** By its kind: test environments have classes of their own. */
+function isUrl(value: unknown): boolean {
+  return Object.prototype.toString.call(value) === '[object URL]'
 }

@@ -1,8 +1,9 @@
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
+import { existsSync, writeFileSync } from 'node:fs'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { runInNewContext } from 'node:vm'
 import express, { type RequestHandler } from 'express'
 import pino from 'pino'
 import supertest from 'supertest'
@@ -36,6 +37,31 @@ async function openMounted(settings: UserRecordsSettings = {}, middleware?: Requ
   parent.get('/other', (_request, response) => void response.send('other'))
   return supertest(parent)
 }
+
+/** Like the URL of jsdom. */
+class OtherUrl {
+  readonly href: string
+
+  constructor(href: string) {
+    this.href = href
+  }
+
+  get [Symbol.toStringTag]() {
+    return 'URL'
+  }
+
+  toString() {
+    return this.href
+  }
+}
+
+const readRaw = express.raw({ type: '*/*' })
+
+const readBytes: RequestHandler = (request, response, next) =>
+  readRaw(request, response, error => {
+    request.body = new Uint8Array(request.body)
+    next(error)
+  })
 
 function databaseFile(): string {
   return join(temporaryFolder(), 'users.db')
@@ -222,6 +248,25 @@ describe('settings', () => {
     await (await open({ DATABASE_URL: file, TRUST_PROXY: false })).http.get('/users').expect(200)
   })
 
+  test('may be of another realm, as in Jest', async () => {
+    const file = databaseFile()
+    const settings: UserRecordsSettings = runInNewContext(
+      `({
+        DATABASE_URL: new URL('file://${file}'),
+        CORS_ORIGINS: ['https://a.example'],
+        LIMITS: { blocklist: [{ userAgent: [/nikto/gi, 'sqlmap*'] }] },
+      })`,
+      // Test environments have a URL of their own, which is no instance of Node's.
+      { URL: OtherUrl },
+    )
+    const { http } = await open(settings)
+    await http.post('/users').send(newUserBody()).expect(201)
+    for (const agent of ['NIKTO', 'NIKTO', 'sqlmap/1']) {
+      await http.get('/users').set('User-Agent', agent).expect(403)
+    }
+    expect(existsSync(file)).toBe(true)
+  })
+
   test.each(Object.entries(VARIABLES))('%s is taken, or refused by name', async (name, kind) => {
     const ofServer =
       /^(?:HOST|PORT|MANAGEMENT_(?:PORT|HOST|TOKEN)|SHUTDOWN_TIMEOUT|MAX_(?:CONNECTIONS|EVENT_LOOP_DELAY|WAITING_REQUESTS))$/
@@ -362,7 +407,8 @@ describe('under the path of another application', () => {
 
   test.each([
     { how: 'as JSON', parser: express.json(), readsText: false },
-    { how: 'as bytes', parser: express.raw({ type: '*/*' }), readsText: true },
+    { how: 'as bytes', parser: readRaw, readsText: true },
+    { how: 'as bytes that are no Buffer', parser: readBytes, readsText: true },
   ])('a body that was parsed $how is taken', async ({ parser, readsText }) => {
     const http = await openMounted({ BODY_LIMIT: 200 }, parser)
     const create = (body: object) => http.post('/api/users').send(body)

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { isRegExp } from 'node:util/types'
 import type { RequestHandler } from 'express'
 import { ACTIONS, type Action } from '../http/actions.ts'
 import { createFilter } from './filter.ts'
@@ -122,7 +123,7 @@ function compareRules(previous: CheckedLimits, current: CheckedLimits): RuleChan
 /** Functions are compared by their code: a module that is read again has new ones. */
 function sourcesByRule(limits: CheckedLimits): ReadonlyMap<string, unknown> {
   const toText = (_key: string, value: unknown) =>
-    typeof value === 'function' || value instanceof RegExp ? String(value) : value
+    typeof value === 'function' || isRegExp(value) ? String(value) : value
   return new Map(
     RULE_KINDS.flatMap(kind =>
       limits[kind].map(({ name, source }) => {
