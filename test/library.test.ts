@@ -1,8 +1,9 @@
 import { once } from 'node:events'
 import { existsSync, writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
+import { createServer, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { duplexPair } from 'node:stream'
 import { runInNewContext } from 'node:vm'
 import express, { type RequestHandler } from 'express'
 import pino from 'pino'
@@ -449,4 +450,83 @@ test('limits count requests that were sent together each by its own key', async 
   exchange.socket.destroy()
   const left = answers.map(({ headers }) => /r=(\d)/.exec(String(headers.ratelimit))?.[1])
   expect(left).toEqual(['8', '7', '6', '8', '5', '7'])
+})
+
+describe('on a Unix socket', () => {
+  const LIMITS = { rateLimits: [{ to: 1, within: 3600, only: ['list' as const] }] }
+  const FORWARDED = { 'X-Forwarded-For': '198.51.100.7' }
+
+  /** A service on a Unix socket, with the lines of its log. */
+  async function openOnSocket(settings: UserRecordsSettings) {
+    const path = join(temporaryFolder(), 'socket')
+    const lines: Record<string, unknown>[] = []
+    const logger = pino({ level: 'info' }, { write: line => lines.push(JSON.parse(line)) })
+    const { records } = await open({ LIMITS, ...settings }, { logger })
+    const server = createServer(records.app).listen(path)
+    onTestFinished(() => void server.close())
+    await once(server, 'listening')
+    return { server, lines, statusOf: (headers = {}) => statusOn(path, headers) }
+  }
+
+  async function statusOn(socketPath: string, headers: Record<string, string>) {
+    const sent = request({ socketPath, path: '/users', headers, agent: false }).end()
+    const [response] = await once(sent, 'response')
+    response.resume()
+    return response.statusCode
+  }
+
+  test.each(['loopback', '127.0.0.1', 'loopback, 10.0.0.0/8', 1, 2])(
+    'TRUST_PROXY=%s trusts the proxy, and counts by the address that it forwards',
+    async TRUST_PROXY => {
+      const { statusOf, lines } = await openOnSocket({ TRUST_PROXY })
+      const other = { 'X-Forwarded-For': '[2001:db8::1]:4711', 'X-Forwarded-Host': 'a.example' }
+      expect(await statusOf(FORWARDED)).toBe(200)
+      expect(await statusOf(FORWARDED)).toBe(429)
+      expect(await statusOf(other)).toBe(200)
+      const clients = lines.flatMap(({ msg, client }) => (msg === 'request' ? [client] : []))
+      expect(clients).toEqual(['198.51.100.7', '198.51.100.7', '2001:db8::1'])
+    },
+  )
+
+  test.each([undefined, '10.0.0.0/8'])(
+    'TRUST_PROXY=%s trusts nobody there: rules by ip do not count, which one line says',
+    async TRUST_PROXY => {
+      const { statusOf, lines } = await openOnSocket({ TRUST_PROXY })
+      for (let sent = 0; sent < 3; sent++) expect(await statusOf(FORWARDED)).toBe(200)
+      expect(lines.filter(({ msg }) => msg !== 'request')).toEqual([
+        expect.objectContaining({
+          level: 40,
+          setting: 'TRUST_PROXY',
+          msg: expect.stringContaining('a client has no address, so rules by ip do not count'),
+        }),
+      ])
+    },
+  )
+
+  test('rules that count by something else count, without that line', async () => {
+    const { statusOf, lines } = await openOnSocket({
+      LIMITS: { rateLimits: [{ to: 1, within: 3600, by: 'host' }] },
+    })
+    expect([await statusOf(), await statusOf()]).toEqual([200, 429])
+    expect(lines.filter(({ level }) => Number(level) >= 40)).toEqual([
+      expect.objectContaining({ msg: 'limit exceeded' }),
+    ])
+  })
+
+  test('a client of TCP that was gone at once is not taken for a proxy', async () => {
+    const { server, statusOf } = await openOnSocket({ TRUST_PROXY: 'loopback' })
+    const bytes = 'GET /users HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 198.51.100.7\r\n\r\n'
+    await requestWithoutPeer(server, bytes)
+    expect(await statusOf(FORWARDED)).toBe(200)
+    expect(await statusOf(FORWARDED)).toBe(429)
+  })
+
+  /** Sends bytes by a connection that has only an address of its own left, and waits for the answer. */
+  async function requestWithoutPeer(server: Server, bytes: string): Promise<void> {
+    const [client, end] = duplexPair()
+    server.emit('connection', Object.assign(end, { localAddress: '127.0.0.1' }))
+    client.write(bytes)
+    await once(client, 'data')
+    client.destroy()
+  }
 })

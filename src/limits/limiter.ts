@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from 'node:util'
 import { isRegExp } from 'node:util/types'
-import type { RequestHandler } from 'express'
+import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import { ACTIONS, type Action } from '../http/actions.ts'
 import { createFilter } from './filter.ts'
 import { compileChecks } from './filter-checks.ts'
 import type { RuleParts } from './guard-rule.ts'
 import { createLimitHeaders } from './limit-headers.ts'
 import { createRouteLimit } from './route-limit.ts'
-import { needsBody } from './rules/client-key.ts'
+import { countsByAddress, needsBody } from './rules/client-key.ts'
 import { factsOf } from './rules/request-facts.ts'
 import { type CheckedLimits, RULE_KINDS } from './rules/rules-schema.ts'
 import { createTallies, type Tallies } from './tallies.ts'
@@ -30,6 +30,10 @@ export function createLimiter(options: LimiterOptions) {
   const { bans, notices } = options
   const parts = { ...options, addLimitHeaders: createLimitHeaders() }
   let rules = compileRules(options.limits, parts)
+  const filter = createFilter({
+    checksInForce: () => rules.checks,
+    onSendingFailure: notices.sendingFailed,
+  })
 
   function guardRoute(action: Action, when: 'beforeBody' | 'afterBody'): RequestHandler {
     return (request, response, next) => {
@@ -47,10 +51,10 @@ export function createLimiter(options: LimiterOptions) {
 
   return {
     /** For all requests, before every route. */
-    filter: createFilter({
-      checksInForce: () => rules.checks,
-      onSendingFailure: notices.sendingFailed,
-    }),
+    filter: (request: Request, response: Response, next: NextFunction) => {
+      if (rules.countByAddress && factsOf(request).ip === undefined) notices.addressUnknown()
+      return filter(request, response, next)
+    },
 
     /** For the route of an action, before its body is read. */
     limit: (action: Action) => guardRoute(action, 'beforeBody'),
@@ -80,6 +84,7 @@ function compileRules(
 ) {
   const parts = { ...given, tallies: createTallies(limits, findPrevious) }
   const { store, tallies } = parts
+  const counting = [...limits.bans, ...limits.throttle, ...limits.track, ...limits.rateLimits]
   const routeLimits =
     store === undefined
       ? []
@@ -103,6 +108,9 @@ function compileRules(
     source: limits,
     tallies,
     checks: compileChecks(limits, parts),
+    countByAddress:
+      store !== undefined &&
+      counting.some(rule => 'keyOf' in rule && countsByAddress(rule.source.by)),
     beforeBody: groupByAction(false),
     afterBody: groupByAction(true),
   }
