@@ -305,6 +305,35 @@ describe('settings', () => {
     ])
   })
 
+  // A list without hosts cannot mean what "unset" does, which is any host.
+  test.each([
+    { ALLOWED_HOSTS: [] },
+    { ALLOWED_HOSTS: [''] },
+    { ALLOWED_HOSTS: ['a.example', ''] },
+    { ALLOWED_HOSTS: [' '] },
+    { CORS_ORIGINS: [''] },
+    { TRUST_PROXY: [''] },
+  ])('%j is refused in the usual form', async settings => {
+    const [[name, list] = ['', []]] = Object.entries<string[]>(settings)
+    const line = `${name} was ${JSON.stringify(list.join())}; it may be `
+    expect(await problemsOf(settings)).toEqual([expect.stringContaining(line)])
+  })
+
+  test('without any proxy or origin in their lists trust and allow none', async () => {
+    const { http } = await open({ TRUST_PROXY: [], CORS_ORIGINS: [] })
+    const { headers } = await http.get('/users').set('Origin', 'https://a.example').expect(200)
+    expect(headers).not.toHaveProperty('access-control-allow-origin')
+  })
+
+  test.each([{ API_KEYS: [] }, { DATABASE_URL: ['a.db', 'b.db'] }, { LIMITS_FILE: [] }])(
+    '%j is refused, because only lists may be lists',
+    async settings => {
+      const [name] = Object.keys(settings)
+      const problems = await problemsOf(settings)
+      expect(problems).toEqual([`${name} must be text or a value of its kind`])
+    },
+  )
+
   test('with rules that find no table of bans are refused, and leave no file open', async () => {
     const DATABASE_URL = databaseFile()
     const LIMITS = { bans: [{ maxretry: 1, findtime: 1, bantime: 1 }] }
