@@ -20,7 +20,7 @@ import { addKey } from './support/api-keys.ts'
 import { newUserBody } from './support/builders.ts'
 import { execute } from './support/databases.ts'
 import { temporaryFolder } from './support/open-test-app.ts'
-import { sendRaw } from './support/raw-http.ts'
+import { type RawAnswer, sendRaw } from './support/raw-http.ts'
 
 /** The service in memory, unless the settings say otherwise; closed after the test. */
 async function open(settings: UserRecordsSettings = {}, options: UserRecordsOptions = {}) {
@@ -63,6 +63,13 @@ const readBytes: RequestHandler = (request, response, next) =>
     request.body = new Uint8Array(request.body)
     next(error)
   })
+
+async function listen(app: express.Application): Promise<AddressInfo> {
+  const server = createServer(app).listen(0, '127.0.0.1')
+  onTestFinished(() => void server.close())
+  await once(server, 'listening')
+  return server.address() as AddressInfo
+}
 
 function databaseFile(): string {
   return join(temporaryFolder(), 'users.db')
@@ -409,6 +416,37 @@ describe('under the path of another application', () => {
     }
   })
 
+  test.each([
+    [`/x>;rel="next",<'&$\`{y}`, `/x%3E;rel=%22next%22,%3C'&$%60%7By%7D`],
+    ['/a%20b', '/a%20b'],
+    ['//evil.example', '/.//evil.example'],
+  ])('a client that chooses it as %s gets it back as %s', async (chosen, shown) => {
+    const { records } = await open()
+    const parent = express().use(['/:tenant', /^\/\/evil\.example/], records.app)
+    const { port } = await listen(parent)
+    async function send(method: string, path: string, { accept = '*/*', user = {} } = {}) {
+      const body = JSON.stringify(user)
+      const lines = ['Host: a', 'Connection: close', 'Content-Type: application/json']
+      lines.push(`Accept: ${accept}`, `Content-Length: ${body.length}`)
+      const head = `${method} ${chosen}${path} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`
+      const [answer] = await sendRaw(port, head + body).ended
+      return answer as RawAnswer
+    }
+    for (const id of [1, 2]) {
+      const { headers } = await send('POST', '/users', { user: newUserBody() })
+      expect(headers.location).toBe(`${shown}/users/${id}`)
+    }
+    const { link = '' } = (await send('GET', '/users?per_page=1')).headers
+    expect([link.split('?')[0], link.split('>').length]).toEqual([`<${shown}/users`, 2])
+    const { link: next } = (await send('GET', '/users/changes')).headers
+    expect(next?.split('?')[0]).toBe(`<${shown}/users/changes`)
+    const { servers } = JSON.parse((await send('GET', '/openapi.json')).body)
+    expect(servers).toMatchObject([{ url: shown }])
+    expect(JSON.parse((await send('GET', '/')).body).docs).toBe(`${shown}/docs`)
+    const page = await send('GET', '/', { accept: 'text/html' })
+    expect(page.body).toContain(`href="${shown.replaceAll('&', '&amp;')}/docs"`)
+  })
+
   test('limits see paths without it', async () => {
     const http = await openMounted({
       LIMITS: {
@@ -467,10 +505,7 @@ test('limits count requests that were sent together each by its own key', async 
   const { records } = await open({
     LIMITS: { rateLimits: [{ name: 'it', to: 9, within: 60, by: 'query:id', only: ['list'] }] },
   })
-  const server = createServer(records.app).listen(0, '127.0.0.1')
-  onTestFinished(() => void server.close())
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
+  const { port } = await listen(records.app)
   const sent = [1, 1, 1, 2, 1, 2].map(
     id => `GET /users?id=${id} HTTP/1.1\r\nHost: localhost\r\n\r\n`,
   )

@@ -2,6 +2,7 @@ import { STATUS_CODES } from 'node:http'
 import type { ErrorRequestHandler, Request } from 'express'
 import type { Logger } from 'pino'
 import { type ErrorCode, type FieldError, kindOf, ServiceError } from '../errors.ts'
+import { uriPath } from './mount.ts'
 import { PROBLEM_TYPE, prefersToJson } from './negotiation.ts'
 import { breakOff, type Reply, type SendReply } from './reply.ts'
 
@@ -108,12 +109,7 @@ function problemsOfField({ at, messages }: FieldError) {
   return messages.map(detail => ({ detail, ...place }))
 }
 
-/**
- * The path that was sent, with the path under which another application has mounted this one. Escapes what a URI must not
- * contain, such as a stray percent sign. A path of `//x` would name a host.
- */
+/** The path that was sent, with the path under which another application has mounted this one. */
 function asInstance({ baseUrl = '', isPathMalformed }: Request, path: string): string {
-  const sent = baseUrl + (isPathMalformed ? path.replaceAll('%25', '%') : path)
-  const escaped = sent.replace(/%(?![0-9A-Fa-f]{2})|[^\w.~!$&'()*+,;=:@%/-]/g, encodeURIComponent)
-  return escaped.startsWith('//') ? `/.${escaped}` : escaped
+  return uriPath(baseUrl + (isPathMalformed ? path.replaceAll('%25', '%') : path))
 }

@@ -1,6 +1,7 @@
 import type { Request, Response } from 'express'
 import { z } from 'zod'
 import { INVALID_TOKEN, ServiceError } from '../errors.ts'
+import { mountPath } from '../http/mount.ts'
 import { asksInsteadOfJson } from '../http/negotiation.ts'
 import {
   checkQuery,
@@ -101,7 +102,7 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
       if (!watch.ended.aborted) page = await readShared(page.next, limit)
     }
     const next = encodeChangeCursor(page.next)
-    const Link = pageLink(`${request.baseUrl}/users/changes`, parameters, { value: next })
+    const Link = pageLink(`${mountPath(request)}/users/changes`, parameters, { value: next })
     return { status: 200, headers: { Link }, body: pageJson(page, next) }
   }
 
