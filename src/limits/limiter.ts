@@ -1,6 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import { isRegExp } from 'node:util/types'
-import type { NextFunction, Request, RequestHandler, Response } from 'express'
+import type { RequestHandler } from 'express'
 import { ACTIONS, type Action } from '../http/actions.ts'
 import { createFilter } from './filter.ts'
 import { compileChecks } from './filter-checks.ts'
@@ -30,10 +30,6 @@ export function createLimiter(options: LimiterOptions) {
   const { bans, notices } = options
   const parts = { ...options, addLimitHeaders: createLimitHeaders() }
   let rules = compileRules(options.limits, parts)
-  const filter = createFilter({
-    checksInForce: () => rules.checks,
-    onSendingFailure: notices.sendingFailed,
-  })
 
   function guardRoute(action: Action, when: 'beforeBody' | 'afterBody'): RequestHandler {
     return (request, response, next) => {
@@ -51,10 +47,10 @@ export function createLimiter(options: LimiterOptions) {
 
   return {
     /** For all requests, before every route. */
-    filter: (request: Request, response: Response, next: NextFunction) => {
-      if (rules.countByAddress && factsOf(request).ip === undefined) notices.addressUnknown()
-      return filter(request, response, next)
-    },
+    filter: createFilter({
+      checksInForce: () => rules.checks,
+      onSendingFailure: notices.sendingFailed,
+    }),
 
     /** For the route of an action, before its body is read. */
     limit: (action: Action) => guardRoute(action, 'beforeBody'),
@@ -83,8 +79,10 @@ function compileRules(
   findPrevious?: Tallies['find'],
 ) {
   const parts = { ...given, tallies: createTallies(limits, findPrevious) }
-  const { store, tallies } = parts
+  const { store, tallies, notices } = parts
   const counting = [...limits.bans, ...limits.throttle, ...limits.track, ...limits.rateLimits]
+  const needsAddress =
+    store !== undefined && counting.some(rule => 'keyOf' in rule && countsByAddress(rule.source.by))
   const routeLimits =
     store === undefined
       ? []
@@ -107,10 +105,9 @@ function compileRules(
   return {
     source: limits,
     tallies,
-    checks: compileChecks(limits, parts),
-    countByAddress:
-      store !== undefined &&
-      counting.some(rule => 'keyOf' in rule && countsByAddress(rule.source.by)),
+    checks: needsAddress
+      ? [notices.reportMissingAddress, ...compileChecks(limits, parts)]
+      : compileChecks(limits, parts),
     beforeBody: groupByAction(false),
     afterBody: groupByAction(true),
   }

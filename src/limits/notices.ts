@@ -86,8 +86,8 @@ export function createNotices(lines: RuleLines) {
     },
 
     /** Logs, once, that a client has no address, as on a Unix socket: rules that count by it do not count its requests. */
-    addressUnknown: (): void => {
-      if (isAddressMissed) return
+    reportMissingAddress: (request: Request): undefined => {
+      if (isAddressMissed || factsOf(request).ip !== undefined) return
       isAddressMissed = true
       const message =
         'a client has no address, so rules by ip do not count: set TRUST_PROXY if a proxy connects by a Unix socket'
