@@ -208,6 +208,15 @@ export class ServiceError implements Error {
     this.code = code
     this.details = details
   }
+
+  /** The status of the response, where reporters of errors (Sentry) and error handlers look for it. */
+  get status(): number {
+    return this.details.status ?? kindOf(this.code).status
+  }
+
+  get statusCode(): number {
+    return this.status
+  }
 }
 
 Object.setPrototypeOf(ServiceError.prototype, Error.prototype)

@@ -1,7 +1,13 @@
 import express, { type Application } from 'express'
 import pino, { type Logger } from 'pino'
 import { nearest, unknownInWords } from './config/did-you-mean.ts'
-import { type Config, checkSettings, VARIABLES } from './config/settings.ts'
+import {
+  type Config,
+  checkSettings,
+  describeProblem,
+  VARIABLES,
+  type VariableName,
+} from './config/settings.ts'
 import { maskCredentials } from './config/url-parts.ts'
 import { OperatorError } from './errors.ts'
 import type { LimitsFile } from './limits/rules/limits-file.ts'
@@ -126,6 +132,10 @@ function loggerOf({ LOG_LEVEL: level }: UserRecordsSettings, logger: Logger | un
 const OF_SERVER =
   /^(?:HOST|PORT|MANAGEMENT_\w+|SHUTDOWN_TIMEOUT|MAX_(?:CONNECTIONS|EVENT_LOOP_DELAY|WAITING_REQUESTS))$/
 
+const HOSTS = 'ALLOWED_HOSTS'
+
+const LISTS = [HOSTS, 'TRUST_PROXY', 'CORS_ORIGINS']
+
 const NAMES = [...Object.keys(VARIABLES), 'LIMITS'].filter(name => !OF_SERVER.test(name))
 
 export interface RecordSettings {
@@ -164,13 +174,24 @@ function whyNot(name: string, value: unknown): string | undefined {
   if (!NAMES.includes(name)) {
     return unknownInWords({ name, source: 'environment', didYouMean: nearest(name, NAMES) })
   }
-  return asText(value) === undefined ? `${name} must be text or a value of its kind` : undefined
+  const text = asText(value)
+  if (text === undefined || (Array.isArray(value) && !LISTS.includes(name))) {
+    return `${name} must be text or a value of its kind`
+  }
+  // As text, both are empty, which counts as unset. Unset trusts no proxy and allows no origin, but it allows any host.
+  const isWrong = Array.isArray(value) && (value.includes('') || (name === HOSTS && text === ''))
+  return isWrong ? describeProblem(name as VariableName, text) : undefined
 }
 
 /** The value as the environment would hold it; `undefined` if it cannot be written as text. */
 function asText(value: unknown): string | undefined {
   const parts = [value].flat()
   const isPlain = (part: unknown) =>
-    part instanceof URL || ['string', 'number', 'boolean'].includes(typeof part)
+    ['string', 'number', 'boolean'].includes(typeof part) || isUrl(part)
   return parts.every(isPlain) ? (value === false ? '' : parts.join()) : undefined
+}
+
+/** By its kind: test environments have classes of their own. */
+function isUrl(value: unknown): boolean {
+  return Object.prototype.toString.call(value) === '[object URL]'
 }

@@ -1,8 +1,10 @@
 import { once } from 'node:events'
-import { writeFileSync } from 'node:fs'
-import { createServer } from 'node:http'
+import { existsSync, writeFileSync } from 'node:fs'
+import { createServer, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
+import { duplexPair } from 'node:stream'
+import { runInNewContext } from 'node:vm'
 import express, { type RequestHandler } from 'express'
 import pino from 'pino'
 import supertest from 'supertest'
@@ -18,7 +20,7 @@ import { addKey } from './support/api-keys.ts'
 import { newUserBody } from './support/builders.ts'
 import { execute } from './support/databases.ts'
 import { temporaryFolder } from './support/open-test-app.ts'
-import { sendRaw } from './support/raw-http.ts'
+import { type RawAnswer, sendRaw } from './support/raw-http.ts'
 
 /** The service in memory, unless the settings say otherwise; closed after the test. */
 async function open(settings: UserRecordsSettings = {}, options: UserRecordsOptions = {}) {
@@ -35,6 +37,38 @@ async function openMounted(settings: UserRecordsSettings = {}, middleware?: Requ
   parent.use('/api', records.app)
   parent.get('/other', (_request, response) => void response.send('other'))
   return supertest(parent)
+}
+
+/** Like the URL of jsdom. */
+class OtherUrl {
+  readonly href: string
+
+  constructor(href: string) {
+    this.href = href
+  }
+
+  get [Symbol.toStringTag]() {
+    return 'URL'
+  }
+
+  toString() {
+    return this.href
+  }
+}
+
+const readRaw = express.raw({ type: '*/*' })
+
+const readBytes: RequestHandler = (request, response, next) =>
+  readRaw(request, response, error => {
+    request.body = new Uint8Array(request.body)
+    next(error)
+  })
+
+async function listen(app: express.Application): Promise<AddressInfo> {
+  const server = createServer(app).listen(0, '127.0.0.1')
+  onTestFinished(() => void server.close())
+  await once(server, 'listening')
+  return server.address() as AddressInfo
 }
 
 function databaseFile(): string {
@@ -222,6 +256,25 @@ describe('settings', () => {
     await (await open({ DATABASE_URL: file, TRUST_PROXY: false })).http.get('/users').expect(200)
   })
 
+  test('may be of another realm, as in Jest', async () => {
+    const file = databaseFile()
+    const settings: UserRecordsSettings = runInNewContext(
+      `({
+        DATABASE_URL: new URL('file://${file}'),
+        CORS_ORIGINS: ['https://a.example'],
+        LIMITS: { blocklist: [{ userAgent: [/nikto/gi, 'sqlmap*'] }] },
+      })`,
+      // Test environments have a URL of their own, which is no instance of Node's.
+      { URL: OtherUrl },
+    )
+    const { http } = await open(settings)
+    await http.post('/users').send(newUserBody()).expect(201)
+    for (const agent of ['NIKTO', 'NIKTO', 'sqlmap/1']) {
+      await http.get('/users').set('User-Agent', agent).expect(403)
+    }
+    expect(existsSync(file)).toBe(true)
+  })
+
   test.each(Object.entries(VARIABLES))('%s is taken, or refused by name', async (name, kind) => {
     const ofServer =
       /^(?:HOST|PORT|MANAGEMENT_(?:PORT|HOST|TOKEN)|SHUTDOWN_TIMEOUT|MAX_(?:CONNECTIONS|EVENT_LOOP_DELAY|WAITING_REQUESTS))$/
@@ -258,6 +311,35 @@ describe('settings', () => {
       expect.stringMatching(/^LIMITS: throttle\[0\]: period /),
     ])
   })
+
+  // A list without hosts cannot mean what "unset" does, which is any host.
+  test.each([
+    { ALLOWED_HOSTS: [] },
+    { ALLOWED_HOSTS: [''] },
+    { ALLOWED_HOSTS: ['a.example', ''] },
+    { ALLOWED_HOSTS: [' '] },
+    { CORS_ORIGINS: [''] },
+    { TRUST_PROXY: [''] },
+  ])('%j is refused in the usual form', async settings => {
+    const [[name, list] = ['', []]] = Object.entries<string[]>(settings)
+    const line = `${name} was ${JSON.stringify(list.join())}; it may be `
+    expect(await problemsOf(settings)).toEqual([expect.stringContaining(line)])
+  })
+
+  test('without any proxy or origin in their lists trust and allow none', async () => {
+    const { http } = await open({ TRUST_PROXY: [], CORS_ORIGINS: [] })
+    const { headers } = await http.get('/users').set('Origin', 'https://a.example').expect(200)
+    expect(headers).not.toHaveProperty('access-control-allow-origin')
+  })
+
+  test.each([{ API_KEYS: [] }, { DATABASE_URL: ['a.db', 'b.db'] }, { LIMITS_FILE: [] }])(
+    '%j is refused, because only lists may be lists',
+    async settings => {
+      const [name] = Object.keys(settings)
+      const problems = await problemsOf(settings)
+      expect(problems).toEqual([`${name} must be text or a value of its kind`])
+    },
+  )
 
   test('with rules that find no table of bans are refused, and leave no file open', async () => {
     const DATABASE_URL = databaseFile()
@@ -334,6 +416,37 @@ describe('under the path of another application', () => {
     }
   })
 
+  test.each([
+    [`/x>;rel="next",<'&$\`{y}`, `/x%3E;rel=%22next%22,%3C'&$%60%7By%7D`],
+    ['/a%20b', '/a%20b'],
+    ['//evil.example', '/.//evil.example'],
+  ])('a client that chooses it as %s gets it back as %s', async (chosen, shown) => {
+    const { records } = await open()
+    const parent = express().use(['/:tenant', /^\/\/evil\.example/], records.app)
+    const { port } = await listen(parent)
+    async function send(method: string, path: string, { accept = '*/*', user = {} } = {}) {
+      const body = JSON.stringify(user)
+      const lines = ['Host: a', 'Connection: close', 'Content-Type: application/json']
+      lines.push(`Accept: ${accept}`, `Content-Length: ${body.length}`)
+      const head = `${method} ${chosen}${path} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`
+      const [answer] = await sendRaw(port, head + body).ended
+      return answer as RawAnswer
+    }
+    for (const id of [1, 2]) {
+      const { headers } = await send('POST', '/users', { user: newUserBody() })
+      expect(headers.location).toBe(`${shown}/users/${id}`)
+    }
+    const { link = '' } = (await send('GET', '/users?per_page=1')).headers
+    expect([link.split('?')[0], link.split('>').length]).toEqual([`<${shown}/users`, 2])
+    const { link: next } = (await send('GET', '/users/changes')).headers
+    expect(next?.split('?')[0]).toBe(`<${shown}/users/changes`)
+    const { servers } = JSON.parse((await send('GET', '/openapi.json')).body)
+    expect(servers).toMatchObject([{ url: shown }])
+    expect(JSON.parse((await send('GET', '/')).body).docs).toBe(`${shown}/docs`)
+    const page = await send('GET', '/', { accept: 'text/html' })
+    expect(page.body).toContain(`href="${shown.replaceAll('&', '&amp;')}/docs"`)
+  })
+
   test('limits see paths without it', async () => {
     const http = await openMounted({
       LIMITS: {
@@ -362,7 +475,8 @@ describe('under the path of another application', () => {
 
   test.each([
     { how: 'as JSON', parser: express.json(), readsText: false },
-    { how: 'as bytes', parser: express.raw({ type: '*/*' }), readsText: true },
+    { how: 'as bytes', parser: readRaw, readsText: true },
+    { how: 'as bytes that are no Buffer', parser: readBytes, readsText: true },
   ])('a body that was parsed $how is taken', async ({ parser, readsText }) => {
     const http = await openMounted({ BODY_LIMIT: 200 }, parser)
     const create = (body: object) => http.post('/api/users').send(body)
@@ -391,10 +505,7 @@ test('limits count requests that were sent together each by its own key', async 
   const { records } = await open({
     LIMITS: { rateLimits: [{ name: 'it', to: 9, within: 60, by: 'query:id', only: ['list'] }] },
   })
-  const server = createServer(records.app).listen(0, '127.0.0.1')
-  onTestFinished(() => void server.close())
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
+  const { port } = await listen(records.app)
   const sent = [1, 1, 1, 2, 1, 2].map(
     id => `GET /users?id=${id} HTTP/1.1\r\nHost: localhost\r\n\r\n`,
   )
@@ -403,4 +514,83 @@ test('limits count requests that were sent together each by its own key', async 
   exchange.socket.destroy()
   const left = answers.map(({ headers }) => /r=(\d)/.exec(String(headers.ratelimit))?.[1])
   expect(left).toEqual(['8', '7', '6', '8', '5', '7'])
+})
+
+describe('on a Unix socket', () => {
+  const LIMITS = { rateLimits: [{ to: 1, within: 3600, only: ['list' as const] }] }
+  const FORWARDED = { 'X-Forwarded-For': '198.51.100.7' }
+
+  /** A service on a Unix socket, with the lines of its log. */
+  async function openOnSocket(settings: UserRecordsSettings) {
+    const path = join(temporaryFolder(), 'socket')
+    const lines: Record<string, unknown>[] = []
+    const logger = pino({ level: 'info' }, { write: line => lines.push(JSON.parse(line)) })
+    const { records } = await open({ LIMITS, ...settings }, { logger })
+    const server = createServer(records.app).listen(path)
+    onTestFinished(() => void server.close())
+    await once(server, 'listening')
+    return { server, lines, statusOf: (headers = {}) => statusOn(path, headers) }
+  }
+
+  async function statusOn(socketPath: string, headers: Record<string, string>) {
+    const sent = request({ socketPath, path: '/users', headers, agent: false }).end()
+    const [response] = await once(sent, 'response')
+    response.resume()
+    return response.statusCode
+  }
+
+  test.each(['loopback', '127.0.0.1', 'loopback, 10.0.0.0/8', 1, 2])(
+    'TRUST_PROXY=%s trusts the proxy, and counts by the address that it forwards',
+    async TRUST_PROXY => {
+      const { statusOf, lines } = await openOnSocket({ TRUST_PROXY })
+      const other = { 'X-Forwarded-For': '[2001:db8::1]:4711', 'X-Forwarded-Host': 'a.example' }
+      expect(await statusOf(FORWARDED)).toBe(200)
+      expect(await statusOf(FORWARDED)).toBe(429)
+      expect(await statusOf(other)).toBe(200)
+      const clients = lines.flatMap(({ msg, client }) => (msg === 'request' ? [client] : []))
+      expect(clients).toEqual(['198.51.100.7', '198.51.100.7', '2001:db8::1'])
+    },
+  )
+
+  test.each([undefined, '10.0.0.0/8'])(
+    'TRUST_PROXY=%s trusts nobody there: rules by ip do not count, which one line says',
+    async TRUST_PROXY => {
+      const { statusOf, lines } = await openOnSocket({ TRUST_PROXY })
+      for (let sent = 0; sent < 3; sent++) expect(await statusOf(FORWARDED)).toBe(200)
+      expect(lines.filter(({ msg }) => msg !== 'request')).toEqual([
+        expect.objectContaining({
+          level: 40,
+          setting: 'TRUST_PROXY',
+          msg: expect.stringContaining('a client has no address, so rules by ip do not count'),
+        }),
+      ])
+    },
+  )
+
+  test('rules that count by something else count, without that line', async () => {
+    const { statusOf, lines } = await openOnSocket({
+      LIMITS: { rateLimits: [{ to: 1, within: 3600, by: 'host' }] },
+    })
+    expect([await statusOf(), await statusOf()]).toEqual([200, 429])
+    expect(lines.filter(({ level }) => Number(level) >= 40)).toEqual([
+      expect.objectContaining({ msg: 'limit exceeded' }),
+    ])
+  })
+
+  test('a client of TCP that was gone at once is not taken for a proxy', async () => {
+    const { server, statusOf } = await openOnSocket({ TRUST_PROXY: 'loopback' })
+    const bytes = 'GET /users HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 198.51.100.7\r\n\r\n'
+    await requestWithoutPeer(server, bytes)
+    expect(await statusOf(FORWARDED)).toBe(200)
+    expect(await statusOf(FORWARDED)).toBe(429)
+  })
+
+  /** Sends bytes by a connection that has only an address of its own left, and waits for the answer. */
+  async function requestWithoutPeer(server: Server, bytes: string): Promise<void> {
+    const [client, end] = duplexPair()
+    server.emit('connection', Object.assign(end, { localAddress: '127.0.0.1' }))
+    client.write(bytes)
+    await once(client, 'data')
+    client.destroy()
+  }
 })

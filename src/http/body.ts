@@ -1,4 +1,5 @@
 import { promisify } from 'node:util'
+import { isUint8Array } from 'node:util/types'
 import { brotliDecompress, gunzip, inflate } from 'node:zlib'
 import type { Request, RequestHandler } from 'express'
 import { ServiceError } from '../errors.ts'
@@ -51,7 +52,7 @@ export function readJsonBody(limitBytes: number): RequestHandler {
  * its raw parser bytes. A body that was read and discarded counts as empty.
  */
 function takeParsed(body: unknown, limitBytes: number): unknown {
-  if (typeof body !== 'string' && !Buffer.isBuffer(body)) return body
+  if (typeof body !== 'string' && !isUint8Array(body)) return body
   const bytes = Buffer.from(body)
   if (bytes.length > limitBytes) throw new ServiceError('body_too_large')
   return parseJson(bytes)

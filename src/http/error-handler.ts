@@ -2,6 +2,7 @@ import { STATUS_CODES } from 'node:http'
 import type { ErrorRequestHandler, Request } from 'express'
 import type { Logger } from 'pino'
 import { type ErrorCode, type FieldError, kindOf, ServiceError } from '../errors.ts'
+import { uriPath } from './mount.ts'
 import { PROBLEM_TYPE, prefersToJson } from './negotiation.ts'
 import { breakOff, type Reply, type SendReply } from './reply.ts'
 
@@ -48,10 +49,10 @@ export function createErrorHandler(options: ErrorHandlerOptions): ErrorRequestHa
 }
 
 /** The response to an error, in the format that the client prefers. */
-export function errorReply({ code, details }: ServiceError, request: Request): Reply {
+export function errorReply({ code, status, details }: ServiceError, request: Request): Reply {
   const kind = kindOf(code)
   const path = parsedPath(request)
-  const { status = kind.status, message = kind.message, errors, violatedPolicies } = details
+  const { message = kind.message, errors, violatedPolicies } = details
   const reason = (kind.shownAs ?? code) as ErrorCode
   const headers = { 'Cache-Control': 'no-store', ...kind.headers, ...details.headers }
   if (!prefersToJson(PROBLEM_TYPE, request.headers.accept)) {
@@ -108,14 +109,7 @@ function problemsOfField({ at, messages }: FieldError) {
   return messages.map(detail => ({ detail, ...place }))
 }
 
-/**
- * The path that was sent, with the path under which another application has mounted this one. Escapes what a URI must not
- * contain, such as a stray percent sign. A path of `//x` would name a host.
- */
+/** The path that was sent, with the path under which another application has mounted this one. */
 function asInstance({ baseUrl = '' }: Request, path: string): string {
-  const escaped = (baseUrl + path).replace(
-    /%(?![0-9A-Fa-f]{2})|[^\w.~!$&'()*+,;=:@%/-]/g,
-    encodeURIComponent,
-  )
-  return escaped.startsWith('//') ? `/.${escaped}` : escaped
+  return uriPath(baseUrl + path)
 }

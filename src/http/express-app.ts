@@ -1,4 +1,4 @@
-import { isIPv4, isIPv6 } from 'node:net'
+import { isIPv4, isIPv6, type Socket } from 'node:net'
 import express, { type Application, request as expressRequest, type Request } from 'express'
 import { queryObject } from './query.ts'
 
@@ -12,8 +12,8 @@ export function createExpressApp(trustProxy: false | number | readonly string[])
   // Only functions in limits files read `request.query`. It is parsed when they do.
   app.set('query parser', queryObject)
   app.set('trust proxy', trustProxy)
-  // Without a proxy there is no such address, and asking twice would take a microsecond.
-  if (trustProxy !== false) ignoreForwardedPorts(app)
+  // Without a proxy no address is forwarded, and asking twice would take a microsecond.
+  if (trustProxy !== false) readForwardedAddresses(app)
   return app
 }
 
@@ -24,21 +24,28 @@ const expressIp = Object.getOwnPropertyDescriptor(expressRequest, 'ip')?.get as 
 ) => string | undefined
 
 /**
- * Removes the port that some load balancers append to addresses in X-Forwarded-For from `request.ip`. With it, rules and log
- * would see each port as another client.
+ * Makes a connection on a Unix socket, which has no address, count as loopback. Removes the port that some load balancers append
+ * to addresses in X-Forwarded-For from `request.ip`: with it, rules and log would see each port as another client.
  */
-function ignoreForwardedPorts(app: Application): void {
+function readForwardedAddresses(app: Application): void {
   const isTrusted: Trust = app.get('trust proxy fn')
-  const trust: Trust = (address, hop) => isTrusted(withoutPort(address), hop)
+  const trust: Trust = (address = '127.0.0.1', hop) => isTrusted(withoutPort(address), hop)
   app.set('trust proxy fn', trust)
   const { request: prototype } = app as unknown as { readonly request: Request }
   Object.defineProperty(prototype, 'ip', {
     configurable: true,
     get(this: Request): string | undefined {
-      const ip = expressIp.call(this)
+      const ip = hasLostAddress(this.socket) ? undefined : expressIp.call(this)
       return ip === undefined ? undefined : withoutPort(ip)
     },
   })
+}
+
+/** Whether a client of TCP was gone before its address was read, so that nobody knows whether it is a trusted proxy. */
+function hasLostAddress(socket: Socket): boolean {
+  return (
+    socket.remoteAddress === undefined && (socket.localAddress !== undefined || socket.destroyed)
+  )
 }
 
 /** The address in `198.51.100.7:4444`, `[2001:db8::7]:4444` and `[2001:db8::7]`; any other text is returned unchanged. */

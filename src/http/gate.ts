@@ -5,7 +5,9 @@ import { countHeader } from './headers.ts'
 import { logText } from './request-log.ts'
 
 /** A registered name or an address, and a port: RFC 3986 3.2. */
-const HOST = /^(?:\[[\da-f:.]+\]|[\w.~!$&'()*+,;=%-]*)(?::\d*)?$/i
+const HOST = /^(?:\[[\da-f:.]+\]|[\w.~!$&'()*+,;=%-]*)(?::(\d*))?$/i
+
+const MAX_PORT = 65_535
 
 /**
  * Throws `request_malformed` for HTTP/1.1 without a Host, and for several or an invalid one: RFC 9112 3.2. A proxy in front
@@ -19,7 +21,7 @@ export const requireValidHead: RequestHandler = (request, _response, next) => {
     targetScheme === undefined ? host === undefined && request.httpVersion === '1.1' : !host
   if (
     isMissing ||
-    (host !== undefined && !HOST.test(host)) ||
+    (host !== undefined && !isHost(host)) ||
     countHeader(request.rawHeaders, 'host') > 1
   ) {
     throw new ServiceError('request_malformed')
@@ -32,6 +34,11 @@ export const requireValidHead: RequestHandler = (request, _response, next) => {
     throw new ServiceError('transfer_coding_unsupported')
   }
   next()
+}
+
+function isHost(text: string): boolean {
+  const parts = HOST.exec(text)
+  return parts !== null && Number(parts[1] ?? 0) <= MAX_PORT
 }
 
 export interface AllowedHostOptions {

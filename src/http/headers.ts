@@ -14,13 +14,14 @@ export function countHeader(rawHeaders: readonly string[], lowerCaseName: string
 
 const SCHEME = 'bearer '
 
-/** The text after `Bearer`; `undefined` without such a header, and for several: Node keeps only the first. */
+/** The text after `Bearer`; `undefined` without one, and empty for several headers, of which Node keeps only the first. */
 export function bearerToken({
   headers: { authorization },
   rawHeaders,
 }: Request): string | undefined {
-  if (authorization?.slice(0, SCHEME.length).toLowerCase() !== SCHEME) return undefined
-  if (countHeader(rawHeaders, 'authorization') > 1) return undefined
+  if (authorization === undefined) return undefined
+  if (countHeader(rawHeaders, 'authorization') > 1) return ''
+  if (authorization.slice(0, SCHEME.length).toLowerCase() !== SCHEME) return undefined
   let start = SCHEME.length
   while (authorization[start] === ' ') start++
   return authorization.slice(start)

@@ -1,6 +1,6 @@
 import type { ErrorCode } from '../errors.ts'
 
-/** The fields that the service adds to Express' request, apart from those of the limits. Nothing imports this file. */
+/** The fields that the service adds to Express' request and response, apart from those of the limits. Nothing imports this file. */
 
 declare global {
   namespace Express {
@@ -43,6 +43,11 @@ declare global {
        * itself: with `setHeader`, Node checks and merges all headers one by one, for 10 µs.
        */
       replyHeaders?: Record<string, string> | undefined
+    }
+
+    interface Response {
+      /** Whether `writeHead` is Node's own, which takes a flat list of headers. Only our own server vouches for that. */
+      readonly takesFieldList?: true
     }
   }
 }

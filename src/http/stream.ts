@@ -35,9 +35,10 @@ export function leavingOf(request: Request): AbortSignal {
   const leave = () => leaving.abort()
   if (response.closed || socket.readableEnded) leave()
   else {
-    socket.once('end', leave)
+    // The socket of serverless-http has no events.
+    socket.once?.('end', leave)
     response.once('close', () => {
-      socket.off('end', leave)
+      socket.off?.('end', leave)
       leave()
     })
   }
@@ -83,7 +84,8 @@ export async function sendStream(
   async function send(text: string): Promise<void> {
     signal.throwIfAborted()
     begin()
-    if (!response.write(text)) await once(response, 'drain', { signal })
+    // Under serverless-http, which collects the response, it returns nothing and never drains.
+    if (response.write(text) === false) await once(response, 'drain', { signal })
   }
 }
 

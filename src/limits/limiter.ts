@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
+import { isRegExp } from 'node:util/types'
 import type { RequestHandler } from 'express'
 import { ACTIONS, type Action } from '../http/actions.ts'
 import { createFilter } from './filter.ts'
@@ -6,7 +7,7 @@ import { compileChecks } from './filter-checks.ts'
 import type { RuleParts } from './guard-rule.ts'
 import { createLimitHeaders } from './limit-headers.ts'
 import { createRouteLimit } from './route-limit.ts'
-import { needsBody } from './rules/client-key.ts'
+import { countsByAddress, needsBody } from './rules/client-key.ts'
 import { factsOf } from './rules/request-facts.ts'
 import { type CheckedLimits, RULE_KINDS } from './rules/rules-schema.ts'
 import { createTallies, type Tallies } from './tallies.ts'
@@ -78,7 +79,10 @@ function compileRules(
   findPrevious?: Tallies['find'],
 ) {
   const parts = { ...given, tallies: createTallies(limits, findPrevious) }
-  const { store, tallies } = parts
+  const { store, tallies, notices } = parts
+  const counting = [...limits.bans, ...limits.throttle, ...limits.track, ...limits.rateLimits]
+  const needsAddress =
+    store !== undefined && counting.some(rule => 'keyOf' in rule && countsByAddress(rule.source.by))
   const routeLimits =
     store === undefined
       ? []
@@ -101,7 +105,9 @@ function compileRules(
   return {
     source: limits,
     tallies,
-    checks: compileChecks(limits, parts),
+    checks: needsAddress
+      ? [notices.reportMissingAddress, ...compileChecks(limits, parts)]
+      : compileChecks(limits, parts),
     beforeBody: groupByAction(false),
     afterBody: groupByAction(true),
   }
@@ -122,7 +128,7 @@ function compareRules(previous: CheckedLimits, current: CheckedLimits): RuleChan
 /** Functions are compared by their code: a module that is read again has new ones. */
 function sourcesByRule(limits: CheckedLimits): ReadonlyMap<string, unknown> {
   const toText = (_key: string, value: unknown) =>
-    typeof value === 'function' || value instanceof RegExp ? String(value) : value
+    typeof value === 'function' || isRegExp(value) ? String(value) : value
   return new Map(
     RULE_KINDS.flatMap(kind =>
       limits[kind].map(({ name, source }) => {

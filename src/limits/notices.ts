@@ -33,6 +33,7 @@ export type Notices = ReturnType<typeof createNotices>
 
 export function createNotices(lines: RuleLines) {
   const published = channel(CHANNEL_NAME)
+  let isAddressMissed = false
 
   return {
     /** Publishes a decision on the channel. */
@@ -82,6 +83,16 @@ export function createNotices(lines: RuleLines) {
     storeFailed: (err: unknown): void => {
       const message = 'counter store failed, requests allowed'
       lines.write({ level: 'error', message, source: 'store', most: 1 }, () => ({ err }))
+    },
+
+    /** Logs, once, that a client has no address, as on a Unix socket: rules that count by it do not count its requests. */
+    reportMissingAddress: (request: Request): undefined => {
+      if (isAddressMissed || factsOf(request).ip !== undefined) return
+      isAddressMissed = true
+      const message =
+        'a client has no address, so rules by ip do not count: set TRUST_PROXY if a proxy connects by a Unix socket'
+      const line = { level: 'warn', message, source: 'addresses' } as const
+      lines.write(line, () => ({ setting: 'TRUST_PROXY' }))
     },
 
     /** Logs that a response could not be sent after its request was counted. */

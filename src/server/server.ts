@@ -182,6 +182,7 @@ function createExpressServer(
   class ExpressResponse extends ServerResponse {}
   prototypes.request = adopt(ExpressRequest.prototype, prototypes.request)
   prototypes.response = adopt(ExpressResponse.prototype, prototypes.response)
+  Object.assign(ExpressResponse.prototype, { takesFieldList: true })
   return createServer(
     { ...options, IncomingMessage: ExpressRequest, ServerResponse: ExpressResponse },
     (request, response) => onRequest(request as Request, response as Response),

@@ -1,6 +1,7 @@
 import type { Request } from 'express'
 import { z } from 'zod'
 import { INVALID_TOKEN, ServiceError } from '../errors.ts'
+import { mountPath } from '../http/mount.ts'
 import { asksInsteadOfJson } from '../http/negotiation.ts'
 import { checkQuery, pageLink, queryParameters, validData, wholeNumber } from '../http/query.ts'
 import type { Reply } from '../http/reply.ts'
@@ -94,7 +95,7 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
       if (!isAllowed(request)) throw new ServiceError('key_required', { headers: INVALID_TOKEN })
       if (isNews) ({ next, body } = await readNewPage(page.next, limit))
     }
-    const Link = pageLink(`${request.baseUrl}/users/changes`, parameters, { value: next })
+    const Link = pageLink(`${mountPath(request)}/users/changes`, parameters, { value: next })
     return { status: 200, headers: { Link }, body }
   }
 

@@ -7,6 +7,7 @@ import {
   parseIdempotencyKey,
   preconditionOf,
 } from '../http/headers.ts'
+import { mountPath } from '../http/mount.ts'
 import { asksInsteadOfJson, JSON_TYPE } from '../http/negotiation.ts'
 import { pageLink, type QueryParameter, queryParameters } from '../http/query.ts'
 import type { Reply } from '../http/reply.ts'
@@ -32,14 +33,16 @@ export function createUserRouter({ users, changes }: UserRouterOptions, parts: R
       return { type: NDJSON_TYPE, write: users.whole.open(parameters) }
     }
     const { revision, list } = await users.list(parameters, known => isFresh(request, known))
-    return list === undefined ? notModified(revision) : listReply(list, parameters, request.baseUrl)
+    return list === undefined
+      ? notModified(revision)
+      : listReply(list, parameters, mountPath(request))
   }
 
   async function create(request: Request): Promise<Reply> {
     const key = parseIdempotencyKey(request.headers['idempotency-key'])
     const { user, isReplay } = await users.create(request.body, key)
     return userReply(201, user, {
-      Location: `${request.baseUrl}/users/${user.id}`,
+      Location: `${mountPath(request)}/users/${user.id}`,
       ...(isReplay && { 'Idempotency-Replayed': 'true' }),
     })
   }
@@ -128,9 +131,9 @@ function notModified(version: string): Reply {
   return { status: 304, headers: { ETag: entityTag(version) } }
 }
 
-function listReply(list: UserList, parameters: readonly QueryParameter[], baseUrl: string): Reply {
+function listReply(list: UserList, parameters: readonly QueryParameter[], mount: string): Reply {
   const { request, page } = list
-  const link = linkHeader(list, parameters, baseUrl)
+  const link = linkHeader(list, parameters, mount)
   return {
     status: 200,
     headers: {
@@ -151,14 +154,13 @@ function envelope({ request, page }: UserList): string {
   return `{"data":${page.json},${JSON.stringify(fields).slice(1)}`
 }
 
-/** `baseUrl` is the path under which another application has mounted this one, or empty. */
 function linkHeader(
   { request, nextCursor }: UserList,
   parameters: readonly QueryParameter[],
-  baseUrl: string,
+  mount: string,
 ): string {
   const link = (relation: string, name: string, value: string) =>
-    pageLink(`${baseUrl}/users`, parameters, { relation, name, value })
+    pageLink(`${mount}/users`, parameters, { relation, name, value })
 
   const isNumbered = parameters.some(({ name }) => name === 'page')
   const { page = 1 } = request

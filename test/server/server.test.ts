@@ -106,6 +106,8 @@ test.each([
   ['no Host in HTTP/1.1', 'GET /users HTTP/1.1\r\n\r\n', 400, MALFORMED],
   ['two Hosts', 'GET /users HTTP/1.1\r\nHost: x\r\nhOST: y\r\n\r\n', 400, MALFORMED],
   ['a malformed Host', 'GET /users HTTP/1.1\r\nHost: a b/[\r\n\r\n', 400, MALFORMED],
+  ['a port of 65536', 'GET /users HTTP/1.1\r\nHost: x:65536\r\n\r\n', 400, MALFORMED],
+  ['a port of 30 digits', get(CLOSE, `http://[::1]:${'9'.repeat(30)}/users`), 400, MALFORMED],
   ['two Hosts in HTTP/1.0', 'GET /users HTTP/1.0\r\nHost: x\r\nHost: x\r\n\r\n', 400, MALFORMED],
   ['an absolute target without a host', get(CLOSE, 'http:///users'), 400, MALFORMED],
   ['an absolute target with a user and no host', get(CLOSE, 'http://me@/users'), 400, MALFORMED],
@@ -138,6 +140,8 @@ test('OPTIONS * is answered for the whole service', async () => {
 /** Unusual requests that must be served. */
 const SERVED: readonly (readonly [name: string, bytes: string])[] = [
   ['HTTP/1.0 without Host', 'GET /users HTTP/1.0\r\n\r\n'],
+  ['the last port', `GET /users HTTP/1.1\r\nHost: x:65535\r\n${CLOSE}\r\n\r\n`],
+  ['a Host with an empty port', `GET /users HTTP/1.1\r\nHost: x:\r\n${CLOSE}\r\n\r\n`],
   ['an empty Host', `GET /users HTTP/1.1\r\nHost:\r\n${CLOSE}\r\n\r\n`],
   ['an empty line before it', `\r\n\r\n${get(CLOSE, '/users')}`],
   ['an absolute target', get(CLOSE, 'http://example.com:8080/users?')],

@@ -16,7 +16,7 @@ import { describeRefusals, findRefusals, OTHERWISE } from './refusals.ts'
 
 export interface DocumentSettings {
   readonly version: string
-  /** The path under which another application has mounted this one, or empty. */
+  /** The URL of the service in the document. */
   readonly baseUrl: string
   readonly bodyLimitBytes: number
   /** The scope of an API key that each action needs; `undefined` if no key is required. */
@@ -73,7 +73,7 @@ export function createDocument(
         contact: { name: 'The operator of this service' },
         license: { name: 'MIT', identifier: 'MIT' },
       },
-      servers: [{ url: baseUrl || '/', description: 'This service' }],
+      servers: [{ url: baseUrl, description: 'This service' }],
       security: scopes ? [{ [KEY_SCHEME]: [] }] : [],
       tags: [...new Set(operations.map(({ tag }) => tag))],
       paths,

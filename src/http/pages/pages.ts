@@ -1,5 +1,6 @@
 import type { Request, Router } from 'express'
 import { z } from 'zod'
+import { mountPath } from '../mount.ts'
 import { HTML_TYPE, JSON_TYPE, prefersToJson } from '../negotiation.ts'
 import type { DocumentSettings } from '../openapi/create-document.ts'
 import type { DescribedOperation } from '../openapi/operation.ts'
@@ -95,11 +96,11 @@ export function createPages(
   const needsKeys = settings.scopes !== undefined
 
   async function home(request: Request): Promise<Reply> {
-    const { baseUrl } = request
+    const mount = mountPath(request)
     if (prefersToJson(HTML_TYPE, request.headers.accept)) {
-      return withLinksBelow(baseUrl, await pageReply('docs/home.html', HOME_POLICY))
+      return withLinksBelow(mount, await pageReply('docs/home.html', HOME_POLICY))
     }
-    const paths = Object.entries(PATHS).map(([name, path]) => [name, baseUrl + path])
+    const paths = Object.entries(PATHS).map(([name, path]) => [name, mount + path])
     const body = {
       message: needsKeys ? MESSAGE + MESSAGE_ABOUT_KEYS : MESSAGE,
       version: settings.version,
@@ -124,23 +125,25 @@ export function createPages(
 const LINK = /(?:href|src)="(?=\/)/g
 
 /** The page with its links below the path where another application has mounted the service. */
-function withLinksBelow(baseUrl: string, page: Reply): Reply {
-  if (baseUrl === '') return page
-  const base = baseUrl.replaceAll('&', '&amp;').replaceAll('"', '&quot;')
-  return { ...page, body: String(page.body).replace(LINK, `$&${base.replaceAll('$', '$$$$')}`) }
+function withLinksBelow(mount: string, page: Reply): Reply {
+  if (mount === '') return page
+  const base = mount.replaceAll('&', '&amp;')
+  return { ...page, body: String(page.body).replace(LINK, attribute => attribute + base) }
 }
 
-/** Makes the document when it is first asked for, and again for each other mount path than the last. */
+/** Stands for the path of the mount, which clients may choose: the document is made once, when it is first asked for. */
+const ANY_MOUNT = '/ANY_MOUNT'
+
 function createDocumentHandler(
   operations: readonly DescribedOperation[],
   settings: Omit<DocumentSettings, 'baseUrl'>,
 ): (request: Request) => Promise<Reply> {
-  let made: { readonly baseUrl: string; readonly body: string } | undefined
-  return async ({ baseUrl }) => {
-    if (made?.baseUrl !== baseUrl) {
+  let made: string | undefined
+  return async request => {
+    if (made === undefined) {
       const { createDocument } = await import('../openapi/create-document.ts')
-      made = { baseUrl, body: JSON.stringify(createDocument(operations, { ...settings, baseUrl })) }
+      made = JSON.stringify(createDocument(operations, { ...settings, baseUrl: ANY_MOUNT }))
     }
-    return { status: 200, body: made.body }
+    return { status: 200, body: made.replace(ANY_MOUNT, () => mountPath(request) || '/') }
   }
 }

@@ -69,6 +69,11 @@ export function needsBody(key: Key | undefined): boolean {
   return partsOf(key).some(part => typeof part === 'string' && kindOf(part).needsBody === true)
 }
 
+/** Whether the client's address is a key or a part of it. */
+export function countsByAddress(key: Key | undefined): boolean {
+  return partsOf(key).includes('ip')
+}
+
 /** Finds the key of a request. */
 export function compileKey(key: Key | undefined): KeyOf {
   const parts = partsOf(key).map(compilePart)

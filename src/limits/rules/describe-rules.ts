@@ -1,3 +1,4 @@
+import { isRegExp } from 'node:util/types'
 import type { Key } from './limits-file.ts'
 import { durationMs } from './rule-values.ts'
 import { type CheckedLimits, RULE_KINDS, type RuleKind } from './rules-schema.ts'
@@ -51,7 +52,7 @@ export function plainRules(limits: CheckedLimits): readonly PlainRule[] {
 
 function toPlain(value: unknown): unknown {
   if (typeof value === 'function') return '[function]'
-  if (value instanceof RegExp) return { regex: value.source, flags: value.flags }
+  if (isRegExp(value)) return { regex: value.source, flags: value.flags }
   if (Array.isArray(value)) return value.map(toPlain)
   if (typeof value !== 'object' || value === null) return value
   return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, toPlain(item)]))

@@ -1,4 +1,5 @@
 import { BlockList, isIP, isIPv4 } from 'node:net'
+import { isRegExp } from 'node:util/types'
 import type { Pattern, Patterns } from './limits-file.ts'
 
 export type TextTest = (text: string) => boolean
@@ -66,7 +67,7 @@ function wildcardTest(pattern: string): TextTest {
 
 /** Drops the flags g and y: with them an expression continues where its last match ended. */
 function toRegExp(pattern: Exclude<Pattern, string>): RegExp {
-  return pattern instanceof RegExp
+  return isRegExp(pattern)
     ? new RegExp(pattern.source, pattern.flags.replace(/[gy]/g, ''))
     : new RegExp(pattern.regex, pattern.flags)
 }

@@ -84,7 +84,9 @@ export function factsOf(request: Request): RequestFacts {
 /** Every value of a header, which may have been sent several times. */
 export function headerValues(request: Request, lowerCaseName: string): readonly string[] {
   // Node's headersDistinct would parse all headers for this one.
-  const { rawHeaders } = request
+  const { rawHeaders, headers } = request
+  // serverless-http leaves them out.
+  if (rawHeaders.length === 0) return [headers[lowerCaseName] ?? []].flat()
   const values: string[] = []
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index] as string

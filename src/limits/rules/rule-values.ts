@@ -1,3 +1,4 @@
+import { isRegExp } from 'node:util/types'
 import type { Request } from 'express'
 import { z } from 'zod'
 import { parseDuration } from '../../config/values.ts'
@@ -96,7 +97,8 @@ export const actions = custom<readonly Action[]>(
 
 const pattern = z.union([
   z.string(),
-  z.instanceof(RegExp),
+  // By its kind: one of a test may be of another realm.
+  z.custom<RegExp>(isRegExp),
   z.strictObject({
     regex: z.string(),
     flags: z

@@ -143,7 +143,10 @@ function requireToken({ token, isOnLoopback, isOpen }: TokenOptions): RequestHan
   return (request, _response, next) => {
     const presented = bearerToken(request)
     if (isKnown(presented) || isOpen(request)) next()
-    else next(new ServiceError('token_required', presented ? { headers: INVALID_TOKEN } : {}))
+    else {
+      const isSent = presented !== undefined
+      next(new ServiceError('token_required', isSent ? { headers: INVALID_TOKEN } : {}))
+    }
   }
 }
 

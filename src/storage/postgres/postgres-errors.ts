@@ -1,3 +1,4 @@
+import { isNativeError } from 'node:util/types'
 import pg from 'pg'
 import { ServiceError } from '../../errors.ts'
 import { UnusableDatabase } from '../unusable-database.ts'
@@ -91,7 +92,7 @@ export function explainFailure(error: unknown, failure: Failure): unknown {
  * every request logs it, and it only shows the driver.
  */
 export function unavailable(cause: unknown): ServiceError {
-  if (cause instanceof Error) Object.assign(cause, { stack: undefined })
+  if (isNativeError(cause)) Object.assign(cause, { stack: undefined })
   return new ServiceError('storage_unavailable', { cause })
 }
 

@@ -1,6 +1,6 @@
 import { ServiceError } from '../../errors.ts'
 import { FOREIGN, UnusableDatabase } from '../unusable-database.ts'
-import { Database } from './sqlite-driver.ts'
+import type { Database } from './sqlite-driver.ts'
 
 /**
  * Result codes (https://sqlite.org/rescode.html) for causes outside the service: the file is locked, full, failing or
@@ -11,21 +11,27 @@ const UNAVAILABLE = /^SQLITE_(BUSY|LOCKED|FULL|IOERR|READONLY|CANTOPEN|NOMEM|PRO
 /** Pages that are damaged or that the disk fails to read; SQLite reports both in the same way. */
 const DAMAGE = /^SQLITE_(CORRUPT|NOTADB)/
 
+/**
+ * The result code of an error of SQLite; empty for any other error. Not asked by its class: Jest loads the driver anew for each
+ * test file, but its compiled part keeps the class of the first.
+ */
+function codeOf(error: unknown): string {
+  const { name, code } = error as NodeJS.ErrnoException
+  return name === 'SqliteError' && code !== undefined ? code : ''
+}
+
 /** Whether an error is about a constraint with this name, as in `UNIQUE constraint failed: index 'users_email_unique'`. */
 export function violates(error: unknown, constraint = ''): boolean {
-  return (
-    error instanceof Database.SqliteError &&
-    error.code.startsWith('SQLITE_CONSTRAINT') &&
-    error.message.includes(constraint)
-  )
+  const isOfConstraint = codeOf(error).startsWith('SQLITE_CONSTRAINT')
+  return isOfConstraint && (error as Error).message.includes(constraint)
 }
 
 export function isBusy(error: unknown): boolean {
-  return error instanceof Database.SqliteError && error.code.startsWith('SQLITE_BUSY')
+  return codeOf(error).startsWith('SQLITE_BUSY')
 }
 
 function isDamage(error: unknown): boolean {
-  return error instanceof Database.SqliteError && DAMAGE.test(error.code)
+  return DAMAGE.test(codeOf(error))
 }
 
 /** Runs work that never waits. Throws what the calls of a `Storage` throw. */
@@ -40,7 +46,7 @@ export async function guardWork<T>(database: Database, work: () => T): Promise<T
 
 /** Whether the database cannot be used now, for a cause that may pass. */
 export function isUnavailable(error: unknown): boolean {
-  return error instanceof Database.SqliteError && UNAVAILABLE.test(error.code)
+  return UNAVAILABLE.test(codeOf(error))
 }
 
 /** `storage_unavailable` or `storage_damaged` if the database cannot be used now; any other error unchanged. */

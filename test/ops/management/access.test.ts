@@ -14,10 +14,14 @@ const NO_TOKEN = 'Bearer realm="user-records"'
 const INVALID_TOKEN = `${NO_TOKEN}, error="invalid_token"`
 const WITH_TOKEN = { MANAGEMENT_TOKEN: TOKEN }
 
-/** The status of `GET` with exactly these lines of a head. */
-async function statusOf(port: number, path: string, lines: string): Promise<number | undefined> {
+/** The answer to `GET` with exactly these lines of a head. */
+async function get(port: number, path: string, lines: string) {
   const head = `GET ${path} HTTP/1.1\r\n${lines}Connection: close\r\n\r\n`
-  return (await sendRaw(port, head).ended)[0]?.status
+  return (await sendRaw(port, head).ended)[0]
+}
+
+async function statusOf(...request: Parameters<typeof get>): Promise<number | undefined> {
+  return (await get(...request))?.status
 }
 
 describe('with MANAGEMENT_TOKEN', () => {
@@ -68,12 +72,17 @@ describe('with MANAGEMENT_TOKEN', () => {
   )
 
   test.each([
-    ['once', `Authorization: Bearer ${TOKEN}\r\n`, 404],
-    ['twice', `Authorization: Bearer ${TOKEN}\r\n`.repeat(2), 401],
-    ['with another', `Authorization: Bearer ${TOKEN}\r\nAuthorization: Bearer x\r\n`, 401],
-  ])('a token that is given %s', async (_how, lines, status) => {
-    const given = await statusOf(app.managementPort, '/nowhere', `Host: localhost\r\n${lines}`)
-    expect(given).toBe(status)
+    ['once', `Authorization: Bearer ${TOKEN}\r\n`, 404, undefined],
+    ['twice', `Authorization: Bearer ${TOKEN}\r\n`.repeat(2), 401, INVALID_TOKEN],
+    [
+      'with another',
+      `Authorization: Bearer ${TOKEN}\r\nAuthorization: Bearer x\r\n`,
+      401,
+      INVALID_TOKEN,
+    ],
+  ])('a token that is given %s', async (_how, lines, status, challenge) => {
+    const given = await get(app.managementPort, '/nowhere', `Host: localhost\r\n${lines}`)
+    expect([given?.status, given?.headers['www-authenticate']]).toEqual([status, challenge])
   })
 
   test('health checks, the page and its files need no token', async () => {
