@@ -1,11 +1,15 @@
 import type { MaybePromise } from './maybe-promise.ts'
 import type { RuleType } from './rules/rules-schema.ts'
 
-/** What is counted: the requests of one client, by one rule. */
-export interface CounterKey {
-  /** The type of the rule, as in its notices. */
+/** A rule that counts. */
+export interface CountingRule {
+  /** As in its notices. */
   readonly type: RuleType
   readonly rule: string
+}
+
+/** What is counted: the requests of one client, by one rule. */
+export interface CounterKey extends CountingRule {
   /** Identifies the client: its address, or what else the rule counts by. */
   readonly key: string
 }
@@ -38,9 +42,6 @@ export interface CounterStore {
    * its window.
    */
   reset(key: CounterKey, inMs?: number): MaybePromise<void>
-}
-
-/** A text that differs for different keys, even if a name or a key contains the separator. */
-export function counterText({ type, rule, key }: CounterKey): string {
-  return `${type} ${rule.length} ${rule} ${key}`
+  /** Forgets the counts of all other rules, unless they end by themselves. */
+  keepOnly?(rules: readonly CountingRule[]): void
 }

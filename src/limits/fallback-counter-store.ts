@@ -129,6 +129,7 @@ export function createFallbackCounterStore(
       local.reset(key, inMs)
       return ask(store => store.reset(key, inMs))
     },
+    keepOnly: rules => local.keepOnly?.(rules),
     isLocal: () => isLocal,
     lose,
     close: () => {

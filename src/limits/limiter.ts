@@ -57,10 +57,11 @@ export function createLimiter(options: LimiterOptions) {
     /** For the route of an action: the limits that count by something in its body. */
     limitByBody: (action: Action) => guardRoute(action, 'afterBody'),
 
-    /** Replaces all rules in one step. Counters and bans stay. */
+    /** Replaces all rules in one step. Bans stay, and the counters of rules that keep their kind and name. */
     replace: (limits: CheckedLimits): RuleChanges => {
       const previous = rules.source
       rules = compileRules(limits, parts, rules.tallies.find)
+      options.store?.keepOnly?.(rules.tallies.report())
       return compareRules(previous, limits)
     },
 
