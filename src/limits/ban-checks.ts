@@ -8,6 +8,7 @@ import { guardRule, type RuleParts } from './guard-rule.ts'
 import { retryAfterSeconds } from './limit-headers.ts'
 import { andThen, type MaybePromise } from './maybe-promise.ts'
 import type { Notice } from './notices.ts'
+import { ownCopy } from './rules/memoize.ts'
 import type { CompiledBan } from './rules/rules-schema.ts'
 import { tallyPass, tallyRefusal } from './tallies.ts'
 
@@ -120,7 +121,7 @@ function openBan(rule: CompiledBan, parts: RuleParts) {
 
     /** Bans the client whose strike a notice is about. False if another process was first. */
     begin: (notice: Notice): MaybePromise<boolean> => {
-      const { key = '' } = notice
+      const key = ownCopy(notice.key ?? '')
       const banEndsAt = endsAt(banMs)
       return andThen(bans.add({ ...idOf(key), forMs: banMs }), isFirst => {
         if (isFirst) notices.writeLine('warn', notice, 'client banned', { banEndsAt })

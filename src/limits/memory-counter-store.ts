@@ -1,4 +1,5 @@
 import type { CounterStore, CountingRule } from './counter-store.ts'
+import { ownCopy } from './rules/memoize.ts'
 
 export interface MemoryCounterStoreOptions {
   /** Milliseconds of a clock that never goes back. */
@@ -80,7 +81,7 @@ function createWindows(maxKeys: number) {
       if (++begun % RENEW_EVERY === 0) oldest = windows.keys()
       if (windows.size >= maxKeys) windows.delete(oldest.next().value as string)
       const window = { count: 0, endsAt }
-      windows.set(key, window)
+      windows.set(ownCopy(key), window)
       return window
     },
   }
