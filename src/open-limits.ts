@@ -50,7 +50,7 @@ export async function openLimits(options: LimitsOptions): Promise<OpenLimits> {
       ...clocks,
       store: storage.bans,
       untilReachable: storage.untilReachable,
-      onStoreFailure: err => log.error({ err }, 'cannot persist a ban'),
+      onStoreFailure: notices.savingFailed,
       onReadFailure: err => log.error({ err }, 'cannot refresh bans, keeping those already loaded'),
       onForeignChange: change => {
         notices.banChanged(change, 'another process')

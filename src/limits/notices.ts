@@ -49,7 +49,7 @@ export function createNotices(lines: RuleLines) {
     /** Writes a log line about a decision, unless the rule has written too many within the last second. */
     writeLine: (level: 'warn' | 'info', notice: Notice, message: string, more?: object): void => {
       const { type, rule, dryRun, limit, period, request } = notice
-      lines.write({ level, message, source: `${type} ${rule}` }, () => {
+      lines.write({ level, message, source: sourceOf(type, rule) }, () => {
         const client = logText(factsOf(request).ip)
         return { type, rule, dryRun, limit, period, client, ...more }
       })
@@ -61,8 +61,7 @@ export function createNotices(lines: RuleLines) {
       const isMade = happened === 'made'
       const level = isMade ? 'warn' : 'info'
       const message = `${isMade ? 'client banned' : 'ban lifted'} by ${by}`
-      const source = `bans ${happened} ${rule}`
-      lines.write({ level, message, source }, () => {
+      lines.write({ level, message, source: sourceOf('ban', rule) }, () => {
         // Only addresses are logged: a rule may also count by personal data such as an e-mail address.
         const [address = ''] = clientKey.split('/')
         const client = isIP(address) === 0 ? undefined : clientKey
@@ -74,8 +73,15 @@ export function createNotices(lines: RuleLines) {
     /** Logs that a function of a rule threw; the request passes. */
     functionFailed: ({ type, name }: NamedRule, err: unknown): void => {
       const message = 'rule function failed, request allowed'
-      const source = `${type} ${name}`
+      const source = sourceOf(type, name)
       lines.write({ level: 'error', message, source }, () => ({ type, rule: name, err }))
+    },
+
+    /** Logs that a ban could not be saved yet; it is in force here. */
+    savingFailed: (err: unknown): void => {
+      lines.write({ level: 'error', message: 'cannot persist a ban', source: 'bans' }, () => ({
+        err,
+      }))
     },
 
     /** Logs that the store could not count; the request passes. */
@@ -90,6 +96,11 @@ export function createNotices(lines: RuleLines) {
       lines.write({ level: 'error', message, source: 'sending', most: 1 }, () => ({ err }))
     },
   }
+}
+
+/** All lines about a rule are throttled together. */
+function sourceOf(type: RuleType, rule: string): string {
+  return `${type} ${rule}`
 }
 
 /** The notice of a rule's decision; `counted` is given where the rule counts. */
