@@ -31,13 +31,15 @@ export function checkStrike(rule: CompiledBan, parts: RuleParts): Check {
   const { notices } = parts
   const { limit, banMs, isDryRun, deniesStrikes, statuses } = rule
   const ban = openBan(rule, parts)
-  const { tally, matches, keyOf, count, noticeOf } = ban
+  const { tally, keyOf, count, noticeOf } = ban
 
   function decide(
     request: Request,
     key: string | undefined,
     counted: Count | undefined,
   ): MaybePromise<Denial | undefined> {
+    // The store failed. A request that is not counted has no key.
+    if (key !== undefined && counted === undefined) return undefined
     if (counted !== undefined && counted.count > limit) {
       const begun = isUnbanned(key) && ban.begin(noticeOf(request, key, counted.count))
       return andThen(begun, () => ban.refuse(request, key, ban.remainingMs(key) ?? banMs))
@@ -93,7 +95,10 @@ export function checkStrike(rule: CompiledBan, parts: RuleParts): Check {
   }
 
   if (statuses === undefined) {
-    return request => (matches(request) ? strike(request, keyOf(request), decide) : undefined)
+    return request => {
+      const asked = ban.ask(request)
+      return asked && strike(request, asked.key, decide)
+    }
   }
   return checkAnswer(ban, statuses, request => {
     const key = keyOf(request)

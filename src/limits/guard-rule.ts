@@ -48,6 +48,13 @@ export function guardRule(
     /** False if a function of the rule throws. */
     matches: (request: Request): boolean => guard(() => rule.matches(request)) === true,
 
+    /** A matching request with its key, if it has one and anything is counted; `undefined` also if a function of the rule throws. */
+    ask: (request: Request): { readonly key: string | undefined } | undefined =>
+      guard(() => {
+        if (!rule.matches(request)) return undefined
+        return { key: store === undefined ? undefined : rule.keyOf?.(request) }
+      }),
+
     /** The key that the rule counts a request by; `undefined` if it has none, its function throws or nothing is counted. */
     keyOf: (request: Request): string | undefined =>
       store === undefined ? undefined : guard(() => rule.keyOf?.(request)),

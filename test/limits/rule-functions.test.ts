@@ -66,6 +66,18 @@ test('a filter rule whose function throws counts nothing', async () => {
   expect(numbers()).toEqual(['0, 0, 0', '0, 0, 0'])
 })
 
+test.each(['allow2ban', 'fail2ban'])(
+  'a %s rule whose key throws lets requests pass',
+  async mode => {
+    await app.startOver(`{
+    bans: [{ name: 'keyed', mode: '${mode}', maxretry: 1, findtime: 60, bantime: 60, by: () => { ${BOOM} } }],
+  }`)
+    expect(await app.statuses(2, 'GET /users')).toEqual([200, 200])
+    expect(failures()).toMatchObject([{ type: 'ban', rule: 'keyed' }, { rule: 'keyed' }])
+    expect(numbers()).toEqual(['0, 0, 0'])
+  },
+)
+
 describe.each([
   ['throttle', 'throttle', 'limit', 'period'],
   ['rateLimits', 'rateLimit', 'to', 'within'],
