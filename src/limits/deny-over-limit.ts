@@ -26,8 +26,8 @@ export function compileDenyOverLimit(
     ...(typeof answer === 'object' && detailsOf(answer)),
   }
 
-  return (request: Request, state: LimitState): Denial | undefined => {
-    const { key, count, limit, windowMs: period, resetsInMs } = state
+  return (state: LimitState): Denial | undefined => {
+    const { request, key, count, limit, windowMs: period, resetsInMs } = state
     const { logFields, replyHeaders } = request
     tally.counted++
     const notice = noticeOf(rule, request, { key, count, limit, period })

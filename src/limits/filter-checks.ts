@@ -65,9 +65,9 @@ function checkThrottle(rule: CompiledThrottle, parts: RuleParts): Check {
         tallyPass(tally)
         return undefined
       }
-      const state = { key, limit, windowMs, ...counted }
-      const denial = denyOverLimit(request, state)
-      if (denial !== undefined) parts.addLimitHeaders(request, name, state)
+      const state = { request, key, limit, windowMs, ...counted }
+      const denial = denyOverLimit(state)
+      if (denial !== undefined) parts.addLimitHeaders(name, state)
       return denial
     })
   }

@@ -166,6 +166,16 @@ test.each([
   await app.ask(`GET ${path}`).expect(429, values)
 })
 
+test('a function of a route limit finds what express-rate-limit knows in request.rateLimit', async () => {
+  await app.startOver(`{
+    rateLimits: [{ to: 1, within: 60, by: () => 'all', with: (request, response) => {
+      response.status(429).json(request.rateLimit)
+    } }],
+  }`)
+  await app.ask('GET /users')
+  await app.ask('GET /users').expect(429, { limit: 1, used: 2, remaining: 0, key: 'all' })
+})
+
 test('a ban by a key with half of a character survives a restart', async () => {
   const limits = `{
     bans: [{ name: 'half \\ud800', path: '/a', by: () => 'x\\udc00', maxretry: 1, findtime: 60, bantime: 60 }],

@@ -19,6 +19,7 @@ declare global {
 
 /** A limit as it applies to one request, and the count of its key. */
 export interface LimitState {
+  readonly request: Request
   /** What the request is counted by. */
   readonly key: string
   readonly limit: number
