@@ -1,5 +1,6 @@
 import { once } from 'node:events'
 import type { Request, Response } from 'express'
+import { endResponse } from './before-end.ts'
 import { beginReply, type Reply } from './reply.ts'
 
 /** A response whose body is made while it is sent. */
@@ -67,7 +68,7 @@ export async function sendStream(
   try {
     if (request.method !== 'HEAD') await write({ signal, send })
     begin()
-    response.end()
+    endResponse(response)
   } catch (error) {
     if (!signal.aborted) throw error
   }

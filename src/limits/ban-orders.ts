@@ -1,4 +1,3 @@
-import { forgetStrikes, type StrikeOptions } from './ban-checks.ts'
 import {
   type BanControl,
   type BanMistake,
@@ -7,6 +6,7 @@ import {
   NO_LIMITS_FILE,
 } from './ban-control.ts'
 import type { BanList } from './ban-list.ts'
+import { forgetStrikes, type StrikeOptions } from './ban-rules.ts'
 import type { Ban, BanStore } from './ban-store.ts'
 import type { Limiter } from './limiter.ts'
 import { namedKey } from './rules/client-key.ts'

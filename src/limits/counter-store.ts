@@ -1,4 +1,3 @@
-import type { MaybePromise } from './maybe-promise.ts'
 import type { RuleType } from './rules/rules-schema.ts'
 
 /** A rule that counts. */
@@ -36,12 +35,12 @@ export interface CounterStore {
    * Adds one to the count of a key; begins a window of `windowMs` if none is open. `waited` is of the request, whose wait for
    * all its counts a store may limit.
    */
-  increment(key: CounterKey, windowMs: number, waited?: Waited): MaybePromise<Count>
+  increment(key: CounterKey, windowMs: number, waited?: Waited): Count | Promise<Count>
   /**
    * Forgets a key, so that its next count begins a window: at once or, if it is counted, in `inMs`, which replaces the end of
    * its window.
    */
-  reset(key: CounterKey, inMs?: number): MaybePromise<void>
+  reset(key: CounterKey, inMs?: number): void | Promise<void>
   /** Forgets the counts of all other rules, unless they end by themselves. */
   keepOnly?(rules: readonly CountingRule[]): void
 }

@@ -1,6 +1,5 @@
 import { createPatience } from '../waiting/patience.ts'
 import type { CounterStore, Waited } from './counter-store.ts'
-import type { MaybePromise } from './maybe-promise.ts'
 
 export interface FallbackCounterStoreOptions {
   /** Counts for several processes. It may be slow, fail, or never answer. */
@@ -71,16 +70,16 @@ export function createFallbackCounterStore(
   }
 
   function ask<T>(
-    askStore: (store: CounterStore) => MaybePromise<T>,
+    askStore: (store: CounterStore) => T | Promise<T>,
     waited: Waited = { waitedMs: 0 },
-  ): MaybePromise<T> {
+  ): T | Promise<T> {
     if (isLocal) return askStore(local)
     const lossesBefore = losses
     const leftMs = patienceMs - waited.waitedMs
     return new Promise(resolve => {
       let isAnswered = false
 
-      function answer(value: MaybePromise<T>): void {
+      function answer(value: T | Promise<T>): void {
         isAnswered = true
         waited.waitedMs += wait.elapsedMs()
         resolve(value)
@@ -141,6 +140,6 @@ export function createFallbackCounterStore(
   }
 }
 
-async function toPromise<T>(ask: () => MaybePromise<T>): Promise<T> {
+async function toPromise<T>(ask: () => T | Promise<T>): Promise<T> {
   return ask()
 }

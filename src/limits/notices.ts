@@ -89,12 +89,6 @@ export function createNotices(lines: RuleLines) {
       const message = 'counter store failed, requests allowed'
       lines.write({ level: 'error', message, source: 'store', most: 1 }, () => ({ err }))
     },
-
-    /** Logs that a response could not be sent after its request was counted. */
-    sendingFailed: (err: unknown): void => {
-      const message = 'a response could not be sent, its connection is closed'
-      lines.write({ level: 'error', message, source: 'sending', most: 1 }, () => ({ err }))
-    },
   }
 }
 

@@ -1,21 +1,21 @@
 import type { Request, RequestHandler } from 'express'
 import { type ClientRateLimitInfo, rateLimit } from 'express-rate-limit'
 import type { CounterStore } from './counter-store.ts'
-import { compileDenyOverLimit } from './deny-over-limit.ts'
+import { denyOverLimit } from './deny.ts'
 import type { RuleParts } from './guard-rule.ts'
 import { factsOf, type LimitState } from './rules/request-facts.ts'
 import type { CompiledRateLimit } from './rules/rules-schema.ts'
 import { tallyPass } from './tallies.ts'
 
 /** express-rate-limit on the routes, with the counters of all limits as its store. */
-export function createRouteLimit(
+export function limitRoute(
   rule: CompiledRateLimit,
   parts: RuleParts & { readonly store: CounterStore },
 ): RequestHandler {
   const { store, notices, tallies, addLimitHeaders } = parts
   const { type, name, isDryRun, keyOf, limit, windowMs } = rule
   const tally = tallies.of(rule)
-  const denyOverLimit = compileDenyOverLimit(rule, parts)
+  const deny = denyOverLimit(rule, parts)
 
   /** Finds what applies to a request. False if it has no key, or if a function of the rule fails: it then passes. */
   function begin(request: Request): boolean {
@@ -69,9 +69,7 @@ export function createRouteLimit(
       const state = stateOf(request)
       // As functions under `with` know it.
       Object.assign(Object(request).rateLimit, { key: state.key })
-      const denial = denyOverLimit(state)
-      if (denial === undefined) next()
-      else denial(response, next)
+      deny(state, response, next)
     },
     passOnStoreError: true,
     logger: { warn: notices.storeFailed, error: notices.storeFailed },

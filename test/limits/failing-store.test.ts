@@ -3,6 +3,7 @@ import express, { type ErrorRequestHandler } from 'express'
 import pino from 'pino'
 import supertest from 'supertest'
 import { expect, onTestFinished, test } from 'vitest'
+import { writeReply } from '../../src/http/reply.ts'
 import { openBanList } from '../../src/limits/ban-list.ts'
 import type { CounterStore } from '../../src/limits/counter-store.ts'
 import { createLimiter } from '../../src/limits/limiter.ts'
@@ -70,7 +71,9 @@ async function serve(limits: LimitsFile, store: CounterStore) {
   }
   const app = express()
     .use(limiter.filter)
-    .get('/users', limiter.limit('list'), (_request, response) => void response.send('passed'))
+    .get('/users', limiter.limit('list'), (request, response) => {
+      writeReply(Object.assign(request, { id: '1' }), response, { status: 200 })
+    })
     .use(answerFailure)
   return {
     get: () => supertest(app).get('/users'),
