@@ -77,47 +77,36 @@ export function createFallbackCounterStore(
     const lossesBefore = losses
     const leftMs = patienceMs - waited.waitedMs
     return new Promise(resolve => {
-      let isAnswered = false
+      let isSettled = false
 
-      function answer(value: T | Promise<T>): void {
-        isAnswered = true
-        waited.waitedMs += wait.elapsedMs()
-        resolve(value)
+      function settle(answer: () => T | Promise<T>): void {
+        if (isSettled) return
+        isSettled = true
+        waited.waitedMs += silence.elapsedMs()
+        resolve(answer())
       }
 
-      function answerLocally(): void {
-        if (!isAnswered) answer(askStore(local))
-      }
+      const settleLocally = () => settle(() => askStore(local))
 
       /** Also after the request has gone on, but not for a failure that belongs to an earlier loss. */
       function loseOnce(error: unknown): void {
         if (losses === lossesBefore) lose(error)
       }
 
-      /** The time of the request is up, but not that of the shared store. */
-      function goOn(): void {
-        answerLocally()
-        wait = patience.begin(patienceMs - leftMs, giveUp)
-      }
-
-      function giveUp(): void {
-        answerLocally()
+      const silence = patience.begin(patienceMs, () => {
+        settleLocally()
         loseOnce(new Error(`no answer within ${patienceMs} ms`))
-      }
-
-      let wait = patience.begin(leftMs, leftMs < patienceMs ? goOn : giveUp)
-      if (leftMs <= 0) answerLocally()
-      toPromise(() => askStore(shared)).then(
-        value => {
-          wait.end()
-          if (!isAnswered) answer(value)
-        },
-        error => {
-          // Ends the wait by the local count.
-          loseOnce(error)
-          wait.end()
-        },
-      )
+      })
+      const timeOfRequest = leftMs < patienceMs ? patience.begin(leftMs, settleLocally) : silence
+      if (leftMs <= 0) settleLocally()
+      // A loss settles locally whatever waits.
+      const answered = toPromise(() => askStore(shared))
+      void answered
+        .then(value => settle(() => value), loseOnce)
+        .then(() => {
+          silence.end()
+          timeOfRequest.end()
+        })
     })
   }
 
