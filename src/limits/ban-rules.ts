@@ -33,20 +33,21 @@ export function strike(rule: CompiledBan, parts: RuleParts): RequestHandler {
     // Let in before its ban, or in a dry run. Its ban is not prolonged.
     if (ban.remainingMs(key) !== undefined) return next()
     const counted = await count(request, key)
-    const isUncounted = counted === undefined
-    // The store failed.
-    if (isUncounted && key !== undefined) return next()
+    // Without a key, nothing is counted.
+    const { count: strikes = 0 } = counted ?? {}
+    const hasStoreFailed = strikes === 0 && key !== undefined
+    if (hasStoreFailed) return next()
     const notice = noticeOf(request, key, counted?.count)
-    if (!isUncounted && counted.count > limit) {
+    if (strikes > limit) {
       if (ban.isMissing(key)) await ban.begin(notice)
       return next(ban.refuse(request, key, ban.remainingMs(key) ?? banMs))
     }
-    const isLast = counted?.count === limit
+    const isLast = strikes === limit
     if (isLast) await ban.begin(notice)
     if (isLast || deniesStrikes) notices.publish(notice)
-    if (!isUncounted) tally.counted++
+    if (strikes > 0) tally.counted++
     if (!deniesStrikes) {
-      if (!isUncounted) tally.passed++
+      if (strikes > 0) tally.passed++
       return next()
     }
     tallyRefusal(tally, rule)
