@@ -21,26 +21,20 @@ export function beforeEnd(response: Response, work: EndWork): void {
 /** Ends a response that is complete. */
 export function endResponse(response: Response, body?: string | Buffer): void {
   if (response.workBeforeEnd === undefined) response.end(body)
-  else void doWork(response).then(() => response.end(body))
+  else sendAfterWork(response, () => response.end(body))
 }
 
 /**
  * For a handler that may call `response.end` itself: replaces it by one that does the work first. `onFailure` gets what `end`
- * throws after that, when its caller cannot catch it any more.
+ * throws after that, when its caller cannot catch it any more; the response is then broken off.
  */
 export function replaceEnd(response: Response, onFailure: (error: unknown) => void) {
   const { end } = response
   let isHeld = false
   if (response.workBeforeEnd !== undefined) {
     response.end = ((...args: unknown[]) => {
-      if (isHeld) return response
+      if (!isHeld) sendAfterWork(response, () => Reflect.apply(end, response, args), onFailure)
       isHeld = true
-      const send = () => Reflect.apply(end, response, args)
-      const fail = (error: unknown) => {
-        onFailure(error)
-        response.destroy()
-      }
-      void doWork(response).then(send).catch(fail)
       return response
     }) as Response['end']
   }
@@ -53,8 +47,16 @@ export function replaceEnd(response: Response, onFailure: (error: unknown) => vo
   }
 }
 
-async function doWork(response: Response): Promise<void> {
+function sendAfterWork(
+  response: Response,
+  send: () => void,
+  onFailure?: (error: unknown) => void,
+): void {
   const { workBeforeEnd = [], statusCode } = response
   response.workBeforeEnd = undefined
-  await Promise.allSettled(workBeforeEnd.map(work => work(statusCode)))
+  const done = Promise.allSettled(workBeforeEnd.map(work => work(statusCode)))
+  void done.then(send).catch(error => {
+    onFailure?.(error)
+    response.destroy()
+  })
 }
