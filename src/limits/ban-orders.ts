@@ -5,8 +5,8 @@ import {
   banRefused,
   NO_LIMITS_FILE,
 } from './ban-control.ts'
+import { forgetStrikes, type StrikeOptions } from './ban-handlers.ts'
 import type { BanList } from './ban-list.ts'
-import { forgetStrikes, type StrikeOptions } from './ban-rules.ts'
 import type { Ban, BanStore } from './ban-store.ts'
 import type { Limiter } from './limiter.ts'
 import { namedKey } from './rules/client-key.ts'
