@@ -9,7 +9,7 @@ import { type NamedRule, noticeOf } from './notices.ts'
 import type { FixedAnswer } from './rules/limits-file.ts'
 import type { LimitState } from './rules/request-facts.ts'
 import type { CompiledThrottle } from './rules/rules-schema.ts'
-import type { Tally } from './tallies.ts'
+import { type Tally, tallyOf } from './tallies.ts'
 
 /** A handler for a request over a limit. */
 type DenyHandler = (state: LimitState, response: Response, next: NextFunction) => void
@@ -20,7 +20,7 @@ export function denyOverLimit(
   { notices, tallies, addLimitHeaders }: RuleParts,
 ): DenyHandler {
   const { type, name, isDryRun, answer } = rule
-  const tally = tallies.of(rule)
+  const tally = tallyOf(tallies, rule)
   const onFailure = (error: unknown) => notices.functionFailed(rule, error)
   const deny =
     typeof answer === 'function'

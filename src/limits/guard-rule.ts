@@ -5,7 +5,7 @@ import type { AddLimitHeaders } from './limit-headers.ts'
 import { type Notice, type Notices, noticeOf } from './notices.ts'
 import { factsOf } from './rules/request-facts.ts'
 import type { CompiledCounter, CompiledFilterRule } from './rules/rules-schema.ts'
-import type { Tallies } from './tallies.ts'
+import { type Tallies, tallyOf } from './tallies.ts'
 
 /** What rules use. */
 export interface RuleParts {
@@ -45,7 +45,7 @@ export function guardRule(
   }
 
   return {
-    tally: tallies.of(rule),
+    tally: tallyOf(tallies, rule),
 
     /** Lets requests pass that the rule does not match, and those for which a function of the rule throws. */
     onMatch:

@@ -9,7 +9,7 @@ import { limitRoute } from './route-limit.ts'
 import { needsBody } from './rules/client-key.ts'
 import { factsOf } from './rules/request-facts.ts'
 import { type CheckedLimits, RULE_KINDS } from './rules/rules-schema.ts'
-import { createTallies, type Tallies } from './tallies.ts'
+import { createTallies, reportTallies, type Tallies } from './tallies.ts'
 
 /** The difference between two sets of rules; rules by kind and name, as in `throttle "posts"`. */
 export interface RuleChanges {
@@ -29,6 +29,7 @@ export function createLimiter(options: LimiterOptions) {
   const { bans } = options
   const parts = { ...options, addLimitHeaders: createLimitHeaders() }
   let rules = compileRules(options.limits, parts)
+  const report = () => reportTallies(rules.source, rules.tallies)
 
   return {
     /** For all requests, before every route. */
@@ -49,8 +50,8 @@ export function createLimiter(options: LimiterOptions) {
     /** Replaces all rules in one step. Bans stay, and the counters of rules that keep their kind and name. */
     replace: (limits: CheckedLimits): RuleChanges => {
       const previous = rules.source
-      rules = compileRules(limits, parts, rules.tallies.find)
-      options.store?.keepOnly?.(rules.tallies.report())
+      rules = compileRules(limits, parts, rules.tallies)
+      options.store?.keepOnly?.(report())
       return compareRules(previous, limits)
     },
 
@@ -58,16 +59,16 @@ export function createLimiter(options: LimiterOptions) {
     banRules: () => rules.source.bans,
 
     /** The numbers of the rules in force, and how many bans are in force. */
-    report: () => ({ rules: rules.tallies.report(), bans: bans.count() }),
+    report: () => ({ rules: report(), bans: bans.count() }),
   }
 }
 
 function compileRules(
   limits: CheckedLimits,
   given: Omit<RuleParts, 'tallies'>,
-  findPrevious?: Tallies['find'],
+  previous?: Tallies,
 ) {
-  const parts = { ...given, tallies: createTallies(limits, findPrevious) }
+  const parts = { ...given, tallies: createTallies(limits, previous) }
   return {
     source: limits,
     tallies: parts.tallies,

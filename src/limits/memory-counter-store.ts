@@ -1,5 +1,6 @@
-import type { CounterStore, CountingRule } from './counter-store.ts'
+import type { CounterStore } from './counter-store.ts'
 import { ownCopy } from './rules/memoize.ts'
+import { ruleText } from './rules/rules-schema.ts'
 
 export interface MemoryCounterStoreOptions {
   /** Milliseconds of a clock that never goes back. */
@@ -31,7 +32,7 @@ export function createMemoryCounterStore(options: MemoryCounterStoreOptions): Co
 
   return {
     increment: (counterKey, windowMs) => {
-      const rule = ruleText(counterKey)
+      const rule = ruleText(counterKey.type, counterKey.rule)
       const windows = rules.get(rule) ?? createWindows(maxKeys)
       rules.set(rule, windows)
       const now = wholeNow()
@@ -42,7 +43,7 @@ export function createMemoryCounterStore(options: MemoryCounterStoreOptions): Co
     },
 
     reset: (counterKey, inMs = 0) => {
-      const windows = rules.get(ruleText(counterKey))
+      const windows = rules.get(ruleText(counterKey.type, counterKey.rule))
       const now = wholeNow()
       const window = windows?.get(counterKey.key)
       if (inMs <= 0 || window === undefined || window.endsAt <= now) windows?.delete(counterKey.key)
@@ -50,15 +51,10 @@ export function createMemoryCounterStore(options: MemoryCounterStoreOptions): Co
     },
 
     keepOnly: kept => {
-      const names = new Set(kept.map(ruleText))
+      const names = new Set(kept.map(({ type, rule }) => ruleText(type, rule)))
       rules = new Map([...rules].filter(([name]) => names.has(name)))
     },
   }
-}
-
-/** Differs for different rules, because no type has a blank. */
-function ruleText({ type, rule }: CountingRule): string {
-  return `${type} ${rule}`
 }
 
 type Windows = ReturnType<typeof createWindows>

@@ -6,7 +6,7 @@ import type { BanChange } from './ban-list.ts'
 import { MAX_DATE_MS } from './ban-store.ts'
 import type { RuleLines } from './rule-lines.ts'
 import { factsOf } from './rules/request-facts.ts'
-import type { CompiledFilterRule, RuleType } from './rules/rules-schema.ts'
+import { type CompiledFilterRule, type RuleType, ruleText } from './rules/rules-schema.ts'
 
 /** What names a rule in notices and log lines. */
 export type NamedRule = Pick<CompiledFilterRule, 'type' | 'name' | 'isDryRun'>
@@ -49,7 +49,7 @@ export function createNotices(lines: RuleLines) {
     /** Writes a log line about a decision, unless the rule has written too many within the last second. */
     writeLine: (level: 'warn' | 'info', notice: Notice, message: string, more?: object): void => {
       const { type, rule, dryRun, limit, period, request } = notice
-      lines.write({ level, message, source: sourceOf(type, rule) }, () => {
+      lines.write({ level, message, source: ruleText(type, rule) }, () => {
         const client = logText(factsOf(request).ip)
         return { type, rule, dryRun, limit, period, client, ...more }
       })
@@ -61,7 +61,7 @@ export function createNotices(lines: RuleLines) {
       const isMade = happened === 'made'
       const level = isMade ? 'warn' : 'info'
       const message = `${isMade ? 'client banned' : 'ban lifted'} by ${by}`
-      lines.write({ level, message, source: sourceOf('ban', rule) }, () => {
+      lines.write({ level, message, source: ruleText('ban', rule) }, () => {
         // Only addresses are logged: a rule may also count by personal data such as an e-mail address.
         const [address = ''] = clientKey.split('/')
         const client = isIP(address) === 0 ? undefined : clientKey
@@ -73,7 +73,7 @@ export function createNotices(lines: RuleLines) {
     /** Logs that a function of a rule threw; the request passes. */
     functionFailed: ({ type, name }: NamedRule, err: unknown): void => {
       const message = 'rule function failed, request allowed'
-      const source = sourceOf(type, name)
+      const source = ruleText(type, name)
       lines.write({ level: 'error', message, source }, () => ({ type, rule: name, err }))
     },
 
@@ -90,11 +90,6 @@ export function createNotices(lines: RuleLines) {
       lines.write({ level: 'error', message, source: 'store', most: 1 }, () => ({ err }))
     },
   }
-}
-
-/** All lines about a rule are throttled together. */
-function sourceOf(type: RuleType, rule: string): string {
-  return `${type} ${rule}`
 }
 
 /** The notice of a rule's decision; `counted` is given where the rule counts. */

@@ -5,7 +5,7 @@ import { denyOverLimit } from './deny.ts'
 import type { RuleParts } from './guard-rule.ts'
 import { factsOf, type LimitState } from './rules/request-facts.ts'
 import type { CompiledRateLimit } from './rules/rules-schema.ts'
-import { tallyPass } from './tallies.ts'
+import { tallyOf, tallyPass } from './tallies.ts'
 
 /** express-rate-limit on the routes, with the counters of all limits as its store. */
 export function limitRoute(
@@ -14,7 +14,7 @@ export function limitRoute(
 ): RequestHandler {
   const { store, notices, tallies, addLimitHeaders } = parts
   const { type, name, isDryRun, keyOf, limit, windowMs } = rule
-  const tally = tallies.of(rule)
+  const tally = tallyOf(tallies, rule)
   const deny = denyOverLimit(rule, parts)
 
   /** Finds what applies to a request. False if it has no key, or if a function of the rule fails: it then passes. */
