@@ -31,21 +31,19 @@ export function createLimiter(options: LimiterOptions) {
   let rules = compileRules(options.limits, parts)
   const report = () => reportTallies(rules.source, rules.tallies)
 
+  function limitAction(when: 'beforeBody' | 'afterBody', action: Action): RequestHandler {
+    return (request, response, next) => rules[when][action](request, response, next)
+  }
+
   return {
     /** For all requests, before every route. */
     filter: ((request, response, next) => rules.filter(request, response, next)) as RequestHandler,
 
     /** For the route of an action, before its body is read. */
-    limit:
-      (action: Action): RequestHandler =>
-      (request, response, next) =>
-        rules.beforeBody[action](request, response, next),
+    limit: (action: Action) => limitAction('beforeBody', action),
 
     /** For the route of an action: the limits that count by something in its body. */
-    limitByBody:
-      (action: Action): RequestHandler =>
-      (request, response, next) =>
-        rules.afterBody[action](request, response, next),
+    limitByBody: (action: Action) => limitAction('afterBody', action),
 
     /** Replaces all rules in one step. Bans stay, and the counters of rules that keep their kind and name. */
     replace: (limits: CheckedLimits): RuleChanges => {

@@ -24,5 +24,5 @@ export function memoize<Result>(compute: (text: string) => Result): (text: strin
  * 16 KB or a body, and then stays in memory too.
  */
 export function ownCopy(text: string): string {
-  return structuredClone(text)
+  return JSON.parse(JSON.stringify(text))
 }
