@@ -134,6 +134,22 @@ test('a track with status reports answers with one of these, with a limit only t
 })
 
 test.each([
+  ['answers', 418, 'response.status(418).json({})'],
+  ['answers later', 418, 'setImmediate(() => response.status(418).json({}))'],
+  ['lets the request pass', 200, 'next()'],
+])('the answer to a function under with that %s is counted once', async (_what, status, code) => {
+  await app.startOver(`{
+    track: [{ name: 'seen', status: [200, 418] }],
+    rateLimits: [
+      { to: 1, within: 60, with: (request, response, next) => { ${code} } },
+      { name: 'other', to: 1, within: 60, with: (request, response, next) => next() },
+    ],
+  }`)
+  expect(await app.statuses(3, USERS)).toEqual([200, status, status])
+  expect(app.trackedRules()).toEqual(['seen', 'seen', 'seen'])
+})
+
+test.each([
   ['ends with an object', 'response.end({ a: 1 })'],
   ['writes and then ends with an object', `response.write('half'); response.end({ a: 1 })`],
 ])(
