@@ -2,8 +2,8 @@ import type { Logger } from 'pino'
 import type { Clocks } from './clocks.ts'
 import { type Config, describeMistake, describeProblem } from './config/settings.ts'
 import { OperatorError, ServiceError } from './errors.ts'
-import { forgetStrikes, forgetStrikesSoon } from './limits/ban-checks.ts'
 import type { BanControl } from './limits/ban-control.ts'
+import { forgetStrikes, forgetStrikesSoon } from './limits/ban-handlers.ts'
 import { openBanList } from './limits/ban-list.ts'
 import { createBanControl } from './limits/ban-orders.ts'
 import type { CounterStore } from './limits/counter-store.ts'
@@ -49,7 +49,7 @@ export async function openLimits(options: LimitsOptions): Promise<OpenLimits> {
       monotonicNow: clocks.monotonicNow,
       store: storage.bans,
       untilReachable: storage.untilReachable,
-      onStoreFailure: err => log.error({ err }, 'cannot persist a ban'),
+      onStoreFailure: notices.savingFailed,
       onReadFailure: err => log.error({ err }, 'cannot refresh bans, keeping those already loaded'),
       onForeignChange: change => {
         notices.banChanged(change, 'another process')

@@ -1,5 +1,6 @@
 import type { Request, Response } from 'express'
 import type { ErrorCode } from '../errors.ts'
+import { endResponse } from './before-end.ts'
 
 /** A response as a value: what an endpoint returns, and what an error becomes. */
 export interface Reply {
@@ -41,7 +42,7 @@ export function writeReply(request: Request, response: Response, reply: Reply): 
   if (!request.complete && (reply.headers?.Connection === 'close' || request.awaitsContinue)) {
     closeAfterBody(request)
   }
-  response.end(body)
+  endResponse(response, body)
 }
 
 /** Writes the head of a response whose body follows in parts, without a Content-Length. */

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import type { Request, Response } from 'express'
+import { endResponse } from './before-end.ts'
 import { beginReply, breakOff, type Reply } from './reply.ts'
 
 /** How long a client may take nothing of what is sent to it. */
@@ -76,7 +77,7 @@ export async function sendStream(
   try {
     if (request.method !== 'HEAD') await write(send)
     begin()
-    response.end()
+    endResponse(response)
   } catch (error) {
     if (!signal.aborted) throw error
   }

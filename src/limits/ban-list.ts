@@ -1,6 +1,5 @@
 import { withinPatience } from '../waiting/patience.ts'
 import { type Ban, type BanStore, remainingOf } from './ban-store.ts'
-import type { MaybePromise } from './maybe-promise.ts'
 
 /** A client that a rule may have banned. */
 export interface BanId {
@@ -222,7 +221,7 @@ export async function openBanList(options: BanListOptions) {
      * Bans a client from now on. Resolves when the store has the ban, or soon if it does not answer; the ban is then saved later.
      * False if the store has a ban of another process, which is obeyed instead.
      */
-    add: (id: BanId & { readonly forMs: number }): MaybePromise<boolean> => {
+    add: async (id: BanId & { readonly forMs: number }): Promise<boolean> => {
       const { rule, clientKey, isDryRun, forMs } = id
       // Whole milliseconds, as the store keeps them.
       const ban = { rule, clientKey, endsAt: Math.ceil(now() + forMs), lastsMs: forMs }

@@ -1,4 +1,3 @@
-import { forgetStrikes, type StrikeOptions } from './ban-checks.ts'
 import {
   type BanControl,
   type BanMistake,
@@ -6,6 +5,7 @@ import {
   banRefused,
   NO_LIMITS_FILE,
 } from './ban-control.ts'
+import { forgetStrikes, type StrikeOptions } from './ban-handlers.ts'
 import type { BanList } from './ban-list.ts'
 import type { Ban, BanStore } from './ban-store.ts'
 import type { Limiter } from './limiter.ts'

@@ -1,11 +1,14 @@
-import type { MaybePromise } from './maybe-promise.ts'
 import type { RuleType } from './rules/rules-schema.ts'
 
-/** What is counted: the requests of one client, by one rule. */
-export interface CounterKey {
-  /** The type of the rule, as in its notices. */
+/** A rule that counts. */
+export interface CountingRule {
+  /** As in its notices. */
   readonly type: RuleType
   readonly rule: string
+}
+
+/** What is counted: the requests of one client, by one rule. */
+export interface CounterKey extends CountingRule {
   /** Identifies the client: its address, or what else the rule counts by. */
   readonly key: string
 }
@@ -32,15 +35,12 @@ export interface CounterStore {
    * Adds one to the count of a key; begins a window of `windowMs` if none is open. `waited` is of the request, whose wait for
    * all its counts a store may limit.
    */
-  increment(key: CounterKey, windowMs: number, waited?: Waited): MaybePromise<Count>
+  increment(key: CounterKey, windowMs: number, waited?: Waited): Count | Promise<Count>
   /**
    * Forgets a key, so that its next count begins a window: at once or, if it is counted, in `inMs`, which replaces the end of
    * its window.
    */
-  reset(key: CounterKey, inMs?: number): MaybePromise<void>
-}
-
-/** A text that differs for different keys, even if a name or a key contains the separator. */
-export function counterText({ type, rule, key }: CounterKey): string {
-  return `${type} ${rule.length} ${rule} ${key}`
+  reset(key: CounterKey, inMs?: number): void | Promise<void>
+  /** Forgets the counts of all other rules, unless they end by themselves. */
+  keepOnly?(rules: readonly CountingRule[]): void
 }

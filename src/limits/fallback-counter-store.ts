@@ -1,6 +1,5 @@
 import { createPatience } from '../waiting/patience.ts'
 import type { CounterStore, Waited } from './counter-store.ts'
-import type { MaybePromise } from './maybe-promise.ts'
 
 export interface FallbackCounterStoreOptions {
   /** Counts for several processes. It may be slow, fail, or never answer. */
@@ -71,54 +70,43 @@ export function createFallbackCounterStore(
   }
 
   function ask<T>(
-    askStore: (store: CounterStore) => MaybePromise<T>,
+    askStore: (store: CounterStore) => T | Promise<T>,
     waited: Waited = { waitedMs: 0 },
-  ): MaybePromise<T> {
+  ): T | Promise<T> {
     if (isLocal) return askStore(local)
     const lossesBefore = losses
     const leftMs = patienceMs - waited.waitedMs
     return new Promise(resolve => {
-      let isAnswered = false
+      let isSettled = false
 
-      function answer(value: MaybePromise<T>): void {
-        isAnswered = true
-        waited.waitedMs += wait.elapsedMs()
-        resolve(value)
+      function settle(answer: () => T | Promise<T>): void {
+        if (isSettled) return
+        isSettled = true
+        waited.waitedMs += silence.elapsedMs()
+        resolve(answer())
       }
 
-      function answerLocally(): void {
-        if (!isAnswered) answer(askStore(local))
-      }
+      const settleLocally = () => settle(() => askStore(local))
 
       /** Also after the request has gone on, but not for a failure that belongs to an earlier loss. */
       function loseOnce(error: unknown): void {
         if (losses === lossesBefore) lose(error)
       }
 
-      /** The time of the request is up, but not that of the shared store. */
-      function goOn(): void {
-        answerLocally()
-        wait = patience.begin(patienceMs - leftMs, giveUp)
-      }
-
-      function giveUp(): void {
-        answerLocally()
+      const silence = patience.begin(patienceMs, () => {
+        settleLocally()
         loseOnce(new Error(`no answer within ${patienceMs} ms`))
-      }
-
-      let wait = patience.begin(leftMs, leftMs < patienceMs ? goOn : giveUp)
-      if (leftMs <= 0) answerLocally()
-      toPromise(() => askStore(shared)).then(
-        value => {
-          wait.end()
-          if (!isAnswered) answer(value)
-        },
-        error => {
-          // Ends the wait by the local count.
-          loseOnce(error)
-          wait.end()
-        },
-      )
+      })
+      const timeOfRequest = leftMs < patienceMs ? patience.begin(leftMs, settleLocally) : silence
+      if (leftMs <= 0) settleLocally()
+      // A loss settles locally whatever waits.
+      const answered = toPromise(() => askStore(shared))
+      void answered
+        .then(value => settle(() => value), loseOnce)
+        .then(() => {
+          silence.end()
+          timeOfRequest.end()
+        })
     })
   }
 
@@ -129,6 +117,7 @@ export function createFallbackCounterStore(
       local.reset(key, inMs)
       return ask(store => store.reset(key, inMs))
     },
+    keepOnly: rules => local.keepOnly?.(rules),
     isLocal: () => isLocal,
     lose,
     close: () => {
@@ -140,6 +129,6 @@ export function createFallbackCounterStore(
   }
 }
 
-async function toPromise<T>(ask: () => MaybePromise<T>): Promise<T> {
+async function toPromise<T>(ask: () => T | Promise<T>): Promise<T> {
   return ask()
 }

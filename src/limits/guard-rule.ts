@@ -1,12 +1,11 @@
-import type { Request } from 'express'
+import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import type { BanList } from './ban-list.ts'
 import type { Count, CounterStore } from './counter-store.ts'
 import type { AddLimitHeaders } from './limit-headers.ts'
-import type { MaybePromise } from './maybe-promise.ts'
 import { type Notice, type Notices, noticeOf } from './notices.ts'
 import { factsOf } from './rules/request-facts.ts'
 import type { CompiledCounter, CompiledFilterRule } from './rules/rules-schema.ts'
-import type { Tallies } from './tallies.ts'
+import { type Tallies, tallyOf } from './tallies.ts'
 
 /** What rules use. */
 export interface RuleParts {
@@ -20,14 +19,21 @@ export interface RuleParts {
   readonly now: () => number
 }
 
-export type GuardedRule = ReturnType<typeof guardRule>
+/** A handler as for a parameter of a route in Express: it also gets what the request is counted by, if anything is. */
+export type MatchHandler = (
+  request: Request,
+  response: Response,
+  next: NextFunction,
+  key: string | undefined,
+) => void | Promise<void>
 
-/** What a check needs of its rule. Failures are logged and not thrown: a limiter must never take the service down. */
+/** What the handler of a rule needs of it. Failures are logged and not thrown: a limiter must never take the service down. */
 export function guardRule(
   rule: CompiledFilterRule & Partial<CompiledCounter>,
   { store, notices, tallies }: RuleParts,
 ) {
   const { type, name, limit, windowMs = 0 } = rule
+  const keyOf = (request: Request) => (store === undefined ? undefined : rule.keyOf?.(request))
 
   function guard<T>(ask: () => T): T | undefined {
     try {
@@ -38,28 +44,28 @@ export function guardRule(
     }
   }
 
-  function handleFailure(error: unknown): undefined {
-    notices.storeFailed(error)
-  }
-
   return {
-    tally: tallies.of(rule),
+    tally: tallyOf(tallies, rule),
 
-    /** False if a function of the rule throws. */
-    matches: (request: Request): boolean => guard(() => rule.matches(request)) === true,
+    /** Lets requests pass that the rule does not match, and those for which a function of the rule throws. */
+    onMatch:
+      (handle: MatchHandler): RequestHandler =>
+      (request, response, next) => {
+        const match = guard(() => rule.matches(request) && { key: keyOf(request) })
+        return match ? handle(request, response, next, match.key) : next()
+      },
 
-    /** The key that the rule counts a request by; `undefined` if it has none, its function throws or nothing is counted. */
-    keyOf: (request: Request): string | undefined =>
-      store === undefined ? undefined : guard(() => rule.keyOf?.(request)),
+    /** The key of a request, whether the rule matches it or not; `undefined` also if its function throws. */
+    keyOf: (request: Request): string | undefined => guard(() => keyOf(request)),
 
     /** Adds one to the count of the key of a request; `undefined` without a key, or if the store fails. */
-    count: (request: Request, key: string | undefined): MaybePromise<Count | undefined> => {
+    count: async (request: Request, key: string | undefined): Promise<Count | undefined> => {
       if (store === undefined || key === undefined) return undefined
       try {
-        const counted = store.increment({ type, rule: name, key }, windowMs, factsOf(request))
-        return counted instanceof Promise ? counted.catch(handleFailure) : counted
+        return await store.increment({ type, rule: name, key }, windowMs, factsOf(request))
       } catch (error) {
-        return handleFailure(error)
+        notices.storeFailed(error)
+        return undefined
       }
     },
 

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import type { Request } from 'express'
 import { memoize } from './rules/memoize.ts'
 import type { LimitState } from './rules/request-facts.ts'
 
@@ -8,13 +7,13 @@ import type { LimitState } from './rules/request-facts.ts'
  * `draft-8`. Not by that library, because it hashes the key for each request, and Node merges the headers that it sets one by
  * one: a limited read would take 1.4 times the processor time.
  */
-export type AddLimitHeaders = (request: Request, rule: string, state: LimitState) => void
+export type AddLimitHeaders = (rule: string, state: LimitState) => void
 
 export function createLimitHeaders(): AddLimitHeaders {
   const partitionOf = memoize(hashPartition)
   const quotedName = memoize(quote)
 
-  return (request, rule, { key, limit, windowMs, count, resetsInMs }) => {
+  return (rule, { request, key, limit, windowMs, count, resetsInMs }) => {
     const name = quotedName(rule)
     const remaining = Math.max(limit - count, 0)
     const windowSeconds = Math.ceil(windowMs / 1000)

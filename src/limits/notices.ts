@@ -6,7 +6,7 @@ import type { BanChange } from './ban-list.ts'
 import { MAX_DATE_MS } from './ban-store.ts'
 import type { RuleLines } from './rule-lines.ts'
 import { factsOf } from './rules/request-facts.ts'
-import type { CompiledFilterRule, RuleType } from './rules/rules-schema.ts'
+import { type CompiledFilterRule, type RuleType, ruleText } from './rules/rules-schema.ts'
 
 /** What names a rule in notices and log lines. */
 export type NamedRule = Pick<CompiledFilterRule, 'type' | 'name' | 'isDryRun'>
@@ -50,7 +50,7 @@ export function createNotices(lines: RuleLines) {
     /** Writes a log line about a decision, unless the rule has written too many within the last second. */
     writeLine: (level: 'warn' | 'info', notice: Notice, message: string, more?: object): void => {
       const { type, rule, dryRun, limit, period, request } = notice
-      lines.write({ level, message, source: `${type} ${rule}` }, () => {
+      lines.write({ level, message, source: ruleText(type, rule) }, () => {
         const client = logText(factsOf(request).ip)
         return { type, rule, dryRun, limit, period, client, ...more }
       })
@@ -62,8 +62,7 @@ export function createNotices(lines: RuleLines) {
       const isMade = happened === 'made'
       const level = isMade ? 'warn' : 'info'
       const message = `${isMade ? 'client banned' : 'ban lifted'} by ${by}`
-      const source = `bans ${happened} ${rule}`
-      lines.write({ level, message, source }, () => {
+      lines.write({ level, message, source: ruleText('ban', rule) }, () => {
         // Only addresses are logged: a rule may also count by personal data such as an e-mail address.
         const [address = ''] = clientKey.split('/')
         const client = isIP(address) === 0 ? undefined : clientKey
@@ -75,8 +74,15 @@ export function createNotices(lines: RuleLines) {
     /** Logs that a function of a rule threw; the request passes. */
     functionFailed: ({ type, name }: NamedRule, err: unknown): void => {
       const message = 'rule function failed, request allowed'
-      const source = `${type} ${name}`
+      const source = ruleText(type, name)
       lines.write({ level: 'error', message, source }, () => ({ type, rule: name, err }))
+    },
+
+    /** Logs that a ban could not be saved yet; it is in force here. */
+    savingFailed: (err: unknown): void => {
+      lines.write({ level: 'error', message: 'cannot persist a ban', source: 'bans' }, () => ({
+        err,
+      }))
     },
 
     /** Logs that the store could not count; the request passes. */
@@ -86,19 +92,13 @@ export function createNotices(lines: RuleLines) {
     },
 
     /** Logs, once, that a client has no address, as on a Unix socket: rules that count by it do not count its requests. */
-    reportMissingAddress: (request: Request): undefined => {
+    reportMissingAddress: (request: Request): void => {
       if (isAddressMissed || factsOf(request).ip !== undefined) return
       isAddressMissed = true
       const message =
         'a client has no address, so rules by ip do not count: set TRUST_PROXY if a proxy connects by a Unix socket'
       const line = { level: 'warn', message, source: 'addresses' } as const
       lines.write(line, () => ({ setting: 'TRUST_PROXY' }))
-    },
-
-    /** Logs that a response could not be sent after its request was counted. */
-    sendingFailed: (err: unknown): void => {
-      const message = 'a response could not be sent, its connection is closed'
-      lines.write({ level: 'error', message, source: 'sending', most: 1 }, () => ({ err }))
     },
   }
 }

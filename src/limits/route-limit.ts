@@ -1,26 +1,21 @@
 import type { Request, RequestHandler } from 'express'
 import { type ClientRateLimitInfo, rateLimit } from 'express-rate-limit'
 import type { CounterStore } from './counter-store.ts'
-import { compileDenyOverLimit } from './deny-over-limit.ts'
+import { denyOverLimit } from './deny.ts'
 import type { RuleParts } from './guard-rule.ts'
 import { factsOf, type LimitState } from './rules/request-facts.ts'
 import type { CompiledRateLimit } from './rules/rules-schema.ts'
-import { tallyPass } from './tallies.ts'
+import { tallyOf, tallyPass } from './tallies.ts'
 
 /** express-rate-limit on the routes, with the counters of all limits as its store. */
-export function createRouteLimit(
+export function limitRoute(
   rule: CompiledRateLimit,
   parts: RuleParts & { readonly store: CounterStore },
 ): RequestHandler {
   const { store, notices, tallies, addLimitHeaders } = parts
   const { type, name, isDryRun, keyOf, limit, windowMs } = rule
-  const tally = tallies.of(rule)
-  const denyOverLimit = compileDenyOverLimit(rule, parts)
-  /**
-   * express-rate-limit tells its store a key, but not whose it is. It counts requests in the order in which it has asked for
-   * their keys.
-   */
-  const counting: Request[] = []
+  const tally = tallyOf(tallies, rule)
+  const deny = denyOverLimit(rule, parts)
 
   /** Finds what applies to a request. False if it has no key, or if a function of the rule fails: it then passes. */
   function begin(request: Request): boolean {
@@ -28,6 +23,7 @@ export function createRouteLimit(
       const key = keyOf(request)
       if (key === undefined) return false
       factsOf(request).routeLimit = {
+        request,
         key,
         limit: typeof limit === 'function' ? limit(request) : limit,
         windowMs: typeof windowMs === 'function' ? windowMs(request) : windowMs,
@@ -41,14 +37,15 @@ export function createRouteLimit(
     }
   }
 
-  async function count(request: Request): Promise<ClientRateLimitInfo> {
-    const facts = factsOf(request)
-    const state = stateOf(request)
-    const counterKey = { type, rule: name, key: state.key }
-    const counted = await store.increment(counterKey, state.windowMs, facts)
-    state.count = counted.count
-    state.resetsInMs = counted.resetsInMs
-    if (!isDryRun) addLimitHeaders(request, name, state)
+  async function count(state: LimitState): Promise<ClientRateLimitInfo> {
+    const { request, key } = state
+    const counted = await store.increment(
+      { type, rule: name, key },
+      state.windowMs,
+      factsOf(request),
+    )
+    Object.assign(state, counted)
+    if (!isDryRun) addLimitHeaders(name, state)
     if (state.count <= state.limit) tallyPass(tally)
     return { totalHits: state.count, resetTime: undefined }
   }
@@ -57,23 +54,22 @@ export function createRouteLimit(
   return rateLimit({
     skip: request => !begin(request),
     limit: request => stateOf(request).limit,
-    keyGenerator: request => {
-      counting.push(request)
-      return stateOf(request).key
-    },
+    // The store is handed what this returns. It counts a request and not only a key, and adds to its headers.
+    keyGenerator: request => stateOf(request) as unknown as string,
     // Ours cost much less.
     standardHeaders: false,
     legacyHeaders: false,
     store: {
-      increment: () => count(counting.shift() as Request),
+      increment: state => count(state as unknown as LimitState),
       // Nobody asks for these.
       decrement: () => {},
       resetKey: () => {},
     },
     handler: (request, response, next) => {
-      const denial = denyOverLimit(request, stateOf(request))
-      if (denial === undefined) next()
-      else denial(response, next)
+      const state = stateOf(request)
+      // As functions under `with` know it.
+      Object.assign(Object(request).rateLimit, { key: state.key })
+      deny(state, response, next)
     },
     passOnStoreError: true,
     logger: { warn: notices.storeFailed, error: notices.storeFailed },

@@ -1,4 +1,5 @@
 import type { Logger } from 'pino'
+import { ownCopy } from './rules/memoize.ts'
 
 /** A log line about what a rule or a store does. */
 export interface RuleLine {
@@ -47,7 +48,7 @@ export function createRuleLines(options: {
 /** How many refused hosts are remembered. */
 const MAX_HOSTS = 10_000
 
-/** Logs hosts that ALLOWED_HOSTS refuses: each once, and at most `LINES_A_SECOND` of all hosts. */
+/** Logs hosts that ALLOWED_HOSTS refuses, cut by `logText`: each once, and at most `LINES_A_SECOND` of all hosts. */
 export function createHostLog(lines: RuleLines): (refusedHost: string) => void {
   const line = {
     level: 'warn',
@@ -58,7 +59,7 @@ export function createHostLog(lines: RuleLines): (refusedHost: string) => void {
   return host => {
     if (known.has(host)) return
     if (known.size >= MAX_HOSTS) known.clear()
-    known.add(host)
+    known.add(ownCopy(host))
     lines.write(line, () => ({ setting: 'ALLOWED_HOSTS', host }))
   }
 }

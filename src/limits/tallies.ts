@@ -1,9 +1,5 @@
-import {
-  type CheckedLimits,
-  RULE_KINDS,
-  type RuleKind,
-  type RuleType,
-} from './rules/rules-schema.ts'
+import type { NamedRule } from './notices.ts'
+import { type CheckedLimits, RULE_KINDS, type RuleType, ruleText } from './rules/rules-schema.ts'
 
 /** What one rule has done since the start. The checks of the rule add to it. */
 export interface Tally {
@@ -36,40 +32,35 @@ export interface LimitsReport {
   readonly isStoreUp: boolean
 }
 
-/** The tallies of the rules in force. */
-export type Tallies = ReturnType<typeof createTallies>
+/** The tallies of the rules in force, each under its `ruleText`. */
+export type Tallies = ReadonlyMap<string, Tally>
 
-type FindTally = (kind: RuleKind, name: string) => Tally | undefined
-
-/** Rules for which `findPrevious` has a tally keep it, others begin at zero. */
-export function createTallies(limits: CheckedLimits, findPrevious: FindTally = () => undefined) {
-  const entries = entriesOf(limits, findPrevious)
-  const tallies = new Map<object, Tally>(entries.map(({ rule, tally }) => [rule, tally]))
-
-  return {
-    /** The tally of a rule in force. */
-    of: (rule: object) => tallies.get(rule) as Tally,
-
-    /** The tally of a rule by its kind and name. */
-    find: (kind: RuleKind, name: string): Tally | undefined =>
-      entries.find(entry => entry.kind === kind && entry.rule.name === name)?.tally,
-
-    /** In the order in which requests meet the rules. */
-    report: (): readonly RuleReport[] =>
-      entries.map(({ rule: { type, name, isDryRun }, tally }) => {
-        return { type, rule: name, isDryRun, ...tally }
-      }),
-  }
-}
-
-/** Apart from the functions of the tallies, which would keep `findPrevious`, and with it the rules of all earlier reloads. */
-function entriesOf(limits: CheckedLimits, findPrevious: FindTally) {
-  return RULE_KINDS.flatMap(kind =>
-    limits[kind].map(rule => {
+/** Rules that have a tally keep it, others begin at zero. */
+export function createTallies(limits: CheckedLimits, previous?: Tallies): Tallies {
+  return new Map(
+    rulesOf(limits).map(({ type, name }) => {
+      const text = ruleText(type, name)
       const begun = { counted: 0, passed: 0, refused: 0, wouldRefuse: 0 }
-      return { kind, rule, tally: findPrevious(kind, rule.name) ?? begun }
+      return [text, previous?.get(text) ?? begun]
     }),
   )
+}
+
+/** The tally of a rule in force. */
+export function tallyOf(tallies: Tallies, { type, name }: NamedRule): Tally {
+  return tallies.get(ruleText(type, name)) as Tally
+}
+
+/** In the order in which requests meet the rules. */
+export function reportTallies(limits: CheckedLimits, tallies: Tallies): readonly RuleReport[] {
+  return rulesOf(limits).map(rule => {
+    const { type, name, isDryRun } = rule
+    return { type, rule: name, isDryRun, ...tallyOf(tallies, rule) }
+  })
+}
+
+function rulesOf(limits: CheckedLimits): readonly NamedRule[] {
+  return RULE_KINDS.flatMap((kind): readonly NamedRule[] => limits[kind])
 }
 
 /** Adds a request that the rule counts and lets pass. */

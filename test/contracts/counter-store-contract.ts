@@ -1,12 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import type { CounterKey, CounterStore } from '../../src/limits/counter-store.ts'
-import type { MaybePromise } from '../../src/limits/maybe-promise.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 
 export interface CounterStoreHarness {
   readonly name: string
   /** An empty store whose windows use the clock `monotonicNow`, in milliseconds. */
-  open(monotonicNow: () => number): MaybePromise<CounterStore>
+  open(monotonicNow: () => number): CounterStore | Promise<CounterStore>
   /** For a store with a clock of its own. */
   readonly ownClock?: {
     /** Lets time pass for all windows of the store that was opened last, by more than `ms` at most. */

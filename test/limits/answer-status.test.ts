@@ -1,9 +1,5 @@
-import express from 'express'
-import supertest from 'supertest'
 import { describe, expect, test } from 'vitest'
-import { createFilter } from '../../src/limits/filter.ts'
 import type { BanRule, TrackRule } from '../../src/limits/rules/limits-file.ts'
-import { factsOf } from '../../src/limits/rules/request-facts.ts'
 import { ANN, BOB, HOUR, MINUTE, shareLimitedApp } from '../support/limited-app.ts'
 import { selectRows } from '../support/sql.ts'
 import { untilPasses } from '../support/until.ts'
@@ -138,32 +134,36 @@ test('a track with status reports answers with one of these, with a limit only t
 })
 
 test.each([
-  ['ends with an object', 'end'],
-  ['writes and then ends with an object', 'write'],
+  ['answers', 418, 'response.status(418).json({})'],
+  ['answers later', 418, 'setImmediate(() => response.status(418).json({}))'],
+  ['lets the request pass', 200, 'next()'],
+])('the answer to a function under with that %s is counted once', async (_what, status, code) => {
+  await app.startOver(`{
+    track: [{ name: 'seen', status: [200, 418] }],
+    rateLimits: [
+      { to: 1, within: 60, with: (request, response, next) => { ${code} } },
+      { name: 'other', to: 1, within: 60, with: (request, response, next) => next() },
+    ],
+  }`)
+  expect(await app.statuses(3, USERS)).toEqual([200, status, status])
+  expect(app.trackedRules()).toEqual(['seen', 'seen', 'seen'])
+})
+
+test.each([
+  ['ends with an object', 'response.end({ a: 1 })'],
+  ['writes and then ends with an object', `response.write('half'); response.end({ a: 1 })`],
 ])(
-  'a handler that %s while its answer is counted elsewhere loses only this one',
-  async (_what, how) => {
-    const failures: unknown[] = []
-    const filter = createFilter({
-      checksInForce: () => [
-        request => {
-          // As with Redis, which answers in a later turn of the event loop.
-          factsOf(request).answerCounts = [() => new Promise(resolve => setImmediate(resolve))]
-          return undefined
-        },
-      ],
-      onSendingFailure: error => failures.push(error),
-    })
-    const http = supertest(
-      express()
-        .get('/right', filter, (_request, response) => void response.end('right'))
-        .get('/wrong', filter, (_request, response) => {
-          if (how === 'write') response.write('half')
-          response.end({ a: 1 })
-        }),
-    )
-    await expect(http.get('/wrong')).rejects.toThrow()
-    expect(failures).toMatchObject([{ code: 'ERR_INVALID_ARG_TYPE' }])
-    await http.get('/right').expect(200)
+  'a function under with that %s while its answer is counted loses only this one',
+  async (_what, code) => {
+    await app.startOver(`{
+      track: [{ status: [200] }],
+      rateLimits: [{ to: 1, within: 60, with: (request, response) => { ${code} } }],
+    }`)
+    await app.ask(USERS)
+    await expect(app.ask(USERS)).rejects.toThrow()
+    expect(app.linesOf('rule function failed, request allowed')).toMatchObject([
+      { type: 'rateLimit', err: { code: 'ERR_INVALID_ARG_TYPE' } },
+    ])
+    await app.http.get('/docs').expect(200)
   },
 )

@@ -233,7 +233,18 @@ test('in memory, the window that began first is dropped for a new key', async ()
   expect(await countsOf('c', 'x', 'y', 'c')).toEqual([1, 1, 1, 2])
 })
 
-test('in memory, there is place for fifty thousand keys', async () => {
+test('in memory, keys of one rule push out no window of another', async () => {
+  const { increment } = createMemoryCounterStore({ monotonicNow: () => 0, maxKeys: 3 })
+  const others = [
+    { ...KEY, rule: 'other' },
+    { ...KEY, type: 'ban' },
+  ] as const
+  for (const other of others) await increment(other, 1000)
+  for (let index = 0; index < 10; index++) await increment({ ...KEY, key: `${index}` }, 1000)
+  for (const other of others) expect(await increment(other, 1000)).toMatchObject({ count: 2 })
+})
+
+test('in memory, there is place for fifty thousand keys of a rule', async () => {
   const countsOf = openInMemory({ monotonicNow: () => 0 })
   await countsOf(...Array.from({ length: 50_001 }, (_, index) => `key ${index}`))
   expect(await countsOf('key 1', 'key 50000', 'key 0')).toEqual([2, 2, 1])

@@ -152,6 +152,13 @@ describe('a throttle', () => {
   })
 })
 
+test('thousands of rules are asked in turn', async () => {
+  const rules = Array.from({ length: 5000 }, (_, index) => ({ path: `/nowhere/${index}` }))
+  await app.startOver({ blocklist: rules, throttle: [ONCE] })
+  expect(await app.statuses(2, 'GET /users')).toEqual([200, 429])
+  expect(await app.statusOf('GET /nowhere/4999')).toBe(403)
+})
+
 type Sent = readonly [line: string, from?: From]
 
 const from = (client: string): Sent => ['GET /users', client]

@@ -138,6 +138,21 @@ describe('a line about a track', () => {
   })
 })
 
+test('a ban rule writes ten lines a second, whoever bans and lifts; the next says how many were left out', async () => {
+  await app.startOver({ bans: [{ ...LOGIN, maxretry: 1 }] })
+  const client = (index: number) => `192.0.2.${index}`
+  for (let index = 0; index < 6; index++) {
+    await app.ask('GET /login', client(index))
+    await app.bans().add({ rule: 'login', client: client(100 + index) })
+  }
+  expect(await app.bans().lift({ rule: 'login' })).toBe(12)
+  const lines = () => app.logLines.filter(({ msg, rule }) => rule === 'login' && msg !== 'request')
+  expect(lines()).toHaveLength(10)
+  app.clock.advance(SECOND)
+  await app.ask('GET /login', client(50))
+  expect(lines().at(-1)).toMatchObject({ msg: 'client banned', leftOut: 14 })
+})
+
 describe('dryRun', () => {
   const TRIAL = { name: 'trial', dryRun: true }
 

@@ -61,6 +61,15 @@ describe('a reload', () => {
     expect(await app.statuses(2, 'GET /users')).toEqual(last)
   })
 
+  test('forgets the counters of a rule that goes', async () => {
+    const rules = { throttle: [{ name: 'a', limit: 2, period: 60 }] }
+    await app.startOver(rules)
+    expect(await app.statuses(3, 'GET /users')).toEqual([200, 200, 429])
+    await app.change({ track: [{ name: 'a', limit: 2, period: 60 }] })
+    await app.change(rules)
+    expect(await app.statuses(3, 'GET /users')).toEqual([200, 200, 429])
+  })
+
   test('keeps bans; those of a removed rule have no effect until it comes back', async () => {
     const once = { name: 'once', path: '/users', maxretry: 1, findtime: 60, bantime: 600 }
     await app.startOver({ bans: [once] })
@@ -196,11 +205,11 @@ test('the tallies in force keep no rules of an earlier reload', async () => {
   const collectGarbage = runInNewContext('gc')
   const begin = () => {
     const limits = { ...NO_LIMITS }
-    return { previous: new WeakRef(limits), find: createTallies(limits).find }
+    return { previous: new WeakRef(limits), tallies: createTallies(limits) }
   }
-  const { previous, find } = begin()
-  const current = createTallies(NO_LIMITS, createTallies(NO_LIMITS, find).find)
+  const { previous, tallies } = begin()
+  const current = createTallies(NO_LIMITS, createTallies(NO_LIMITS, tallies))
   await new Promise(resolve => setImmediate(resolve))
   collectGarbage()
-  expect([previous.deref(), current.report()]).toEqual([undefined, []])
+  expect([previous.deref(), current.size]).toEqual([undefined, 0])
 })

@@ -66,6 +66,18 @@ test('a filter rule whose function throws counts nothing', async () => {
   expect(numbers()).toEqual(['0, 0, 0', '0, 0, 0'])
 })
 
+test.each(['allow2ban', 'fail2ban'])(
+  'a %s rule whose key throws lets requests pass',
+  async mode => {
+    await app.startOver(`{
+    bans: [{ name: 'keyed', mode: '${mode}', maxretry: 1, findtime: 60, bantime: 60, by: () => { ${BOOM} } }],
+  }`)
+    expect(await app.statuses(2, 'GET /users')).toEqual([200, 200])
+    expect(failures()).toMatchObject([{ type: 'ban', rule: 'keyed' }, { rule: 'keyed' }])
+    expect(numbers()).toEqual(['0, 0, 0'])
+  },
+)
+
 describe.each([
   ['throttle', 'throttle', 'limit', 'period'],
   ['rateLimits', 'rateLimit', 'to', 'within'],
@@ -152,6 +164,16 @@ test.each([
   }`)
   await app.ask(`GET ${path}`)
   await app.ask(`GET ${path}`).expect(429, values)
+})
+
+test('a function of a route limit finds what express-rate-limit knows in request.rateLimit', async () => {
+  await app.startOver(`{
+    rateLimits: [{ to: 1, within: 60, by: () => 'all', with: (request, response) => {
+      response.status(429).json(request.rateLimit)
+    } }],
+  }`)
+  await app.ask('GET /users')
+  await app.ask('GET /users').expect(429, { limit: 1, used: 2, remaining: 0, key: 'all' })
 })
 
 test('a ban by a key with half of a character survives a restart', async () => {

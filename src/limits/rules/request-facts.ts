@@ -19,6 +19,7 @@ declare global {
 
 /** A limit as it applies to one request, and the count of its key. */
 export interface LimitState {
+  readonly request: Request
   /** What the request is counted by. */
   readonly key: string
   readonly limit: number
@@ -35,10 +36,6 @@ export class RequestFacts {
   readonly ip: string | undefined
   /** Whether a safelist rule let the request pass; then no limit applies to it. */
   isSafe = false
-  /** What rules do with the status of the answer. Never throw or reject. */
-  answerCounts: ((status: number) => void | Promise<void>)[] | undefined
-  /** Whether the answer is complete, and is sent once it is counted. */
-  isAnswerHeld = false
   /** The route limit that is counting the request. */
   routeLimit: LimitState | undefined
   /** How long the request has waited for its counts so far. */

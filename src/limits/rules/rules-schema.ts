@@ -163,6 +163,11 @@ export const TYPE_OF_KIND = {
 
 export type RuleType = (typeof TYPE_OF_KIND)[RuleKind]
 
+/** Differs for different rules, because no type has a blank. */
+export function ruleText(type: RuleType, name: string): string {
+  return `${type} ${name}`
+}
+
 type Compiled<Kind extends RuleKind> = z.output<(typeof RULE_SCHEMAS)[Kind]> & {
   readonly type: (typeof TYPE_OF_KIND)[Kind]
   /** As written in the file, to describe and compare it. */

@@ -1,10 +1,5 @@
 import { createHash, createHmac } from 'node:crypto'
-import {
-  type Count,
-  type CounterKey,
-  type CounterStore,
-  counterText,
-} from '../../limits/counter-store.ts'
+import type { Count, CounterKey, CounterStore } from '../../limits/counter-store.ts'
 import { memoize } from '../../limits/rules/memoize.ts'
 import type { Send } from './redis-connection.ts'
 
@@ -72,6 +67,11 @@ const NAME_CHARS = 24
 export function createCounterKeys(prefix: string, secret: Buffer): (key: CounterKey) => string {
   const nameOf = memoize((text: string) => prefix + hashOf(secret, text))
   return key => nameOf(counterText(key))
+}
+
+/** A text that differs for different keys, even if a name or a key contains the separator. */
+function counterText({ type, rule, key }: CounterKey): string {
+  return `${type} ${rule.length} ${rule} ${key}`
 }
 
 function hashOf(secret: Buffer, text: string): string {

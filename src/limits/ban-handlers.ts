@@ -1,0 +1,163 @@
+import type { Request, RequestHandler } from 'express'
+import { ServiceError } from '../errors.ts'
+import { beforeEnd } from '../http/before-end.ts'
+import type { Ban } from './ban-store.ts'
+import { BLOCKED } from './filter-handlers.ts'
+import { guardRule, type RuleParts } from './guard-rule.ts'
+import { retryAfterSeconds } from './limit-headers.ts'
+import type { Notice } from './notices.ts'
+import { ownCopy } from './rules/memoize.ts'
+import type { CompiledBan } from './rules/rules-schema.ts'
+import { tallyPass, tallyRefusal } from './tallies.ts'
+
+/** A handler of a ban rule: denies all requests of a client whose ban is in force. */
+export function standing(rule: CompiledBan, parts: RuleParts): RequestHandler {
+  const { keyOf, remainingMs, refuse } = openBan(rule, parts)
+  return (request, _response, next) => {
+    if (parts.bans.isEmpty()) return next()
+    const key = keyOf(request)
+    const leftMs = remainingMs(key)
+    next(leftMs === undefined ? undefined : refuse(request, key, leftMs))
+  }
+}
+
+/**
+ * The other handler of a ban rule: counts what matches as a strike, and bans the client at the last one. Counts are exact, so one
+ * request alone sees the one that is `maxretry`. A later one bans the client if that has not happened.
+ */
+export function strike(rule: CompiledBan, parts: RuleParts): RequestHandler {
+  const { notices } = parts
+  const { limit, banMs, isDryRun, deniesStrikes } = rule
+  const { tally, onMatch, count, noticeOf, ...ban } = openBan(rule, parts)
+  return onMatch(async (request, _response, next, key) => {
+    // Let in before its ban, or in a dry run. Its ban is not prolonged.
+    if (ban.remainingMs(key) !== undefined) return next()
+    const counted = await count(request, key)
+    // Without a key, nothing is counted.
+    const { count: strikes = 0 } = counted ?? {}
+    const hasStoreFailed = strikes === 0 && key !== undefined
+    if (hasStoreFailed) return next()
+    const notice = noticeOf(request, key, counted?.count)
+    if (strikes > limit) {
+      if (ban.isMissing(key)) await ban.begin(notice)
+      return next(ban.refuse(request, key, ban.remainingMs(key) ?? banMs))
+    }
+    const isLast = strikes === limit
+    if (isLast) await ban.begin(notice)
+    if (isLast || deniesStrikes) notices.publish(notice)
+    if (strikes > 0) tally.counted++
+    if (!deniesStrikes) {
+      if (strikes > 0) tally.passed++
+      return next()
+    }
+    tallyRefusal(tally, rule)
+    notices.mark(notice, isLast ? { banEndsAt: ban.endsAt(banMs) } : {})
+    if (isDryRun) next()
+    else next(isLast ? banned(banMs) : BLOCKED)
+  })
+}
+
+/** In place of `strike` for a rule with `status`: counts what matches once its answer is known. A ban begins with the next request. */
+export function strikeByAnswer(rule: CompiledBan, parts: RuleParts): RequestHandler {
+  const { limit, statuses } = rule
+  const { tally, onMatch, count, noticeOf, ...ban } = openBan(rule, parts)
+  return onMatch((request, response, next, key) => {
+    beforeEnd(response, async status => {
+      if (!statuses?.has(status) || ban.remainingMs(key) !== undefined) return
+      const counted = await count(request, key)
+      if (counted === undefined) return
+      const isBeyond = counted.count > limit
+      if (isBeyond && !ban.isMissing(key)) return
+      const notice = noticeOf(request, key, counted.count)
+      if (counted.count >= limit) {
+        const isFirst = await ban.begin(notice)
+        if (isBeyond && !isFirst) return
+        parts.notices.publish(notice)
+      }
+      tallyPass(tally)
+    })
+    next()
+  })
+}
+
+/** What the handlers of a rule do with its bans. */
+function openBan(rule: CompiledBan, parts: RuleParts) {
+  const { bans, notices, now } = parts
+  const { isDryRun, banMs } = rule
+  const guarded = guardRule(rule, parts)
+  // Well-formed, because the database replaces lone surrogates.
+  const name = rule.name.toWellFormed()
+  const idOf = (clientKey: string) => ({ rule: name, clientKey, isDryRun })
+  const endsAt = (remainingMs: number) => new Date(now() + remainingMs).toISOString()
+  const remainingMs = (key: string | undefined) =>
+    key === undefined ? undefined : bans.remainingMs(idOf(key))
+
+  return {
+    ...guarded,
+    endsAt,
+    /** Milliseconds until the ban of a client ends; `undefined` without one. */
+    remainingMs,
+
+    /**
+     * Whether a strike beyond the last one must make up for a ban that another process is making, or nobody has made: it was killed
+     * at the last strike, or a reload made `maxretry` smaller. Not in a dry run, whose bans other processes never know.
+     */
+    isMissing: (key: string | undefined) => !isDryRun && remainingMs(key) === undefined,
+
+    /** Bans the client whose strike a notice is about. False if another process was first. */
+    begin: async (notice: Notice): Promise<boolean> => {
+      const key = ownCopy(notice.key ?? '')
+      const banEndsAt = endsAt(banMs)
+      const isFirst = await bans.add({ ...idOf(key), forMs: banMs })
+      if (isFirst) notices.writeLine('warn', notice, 'client banned', { banEndsAt })
+      const ban = { rule: rule.name, clientKey: key }
+      void forgetStrikesSoon(ban, remainingMs(key) ?? 0, parts)
+      return isFirst
+    },
+
+    /** Reports a request of a banned client. Returns the error for it; `undefined` if the rule is in dry run. */
+    refuse: (request: Request, key: string | undefined, remainingMs: number) => {
+      tallyRefusal(guarded.tally, rule)
+      const notice = guarded.noticeOf(request, key)
+      notices.publish(notice)
+      notices.mark(notice, { banEndsAt: endsAt(remainingMs) })
+      return isDryRun ? undefined : banned(remainingMs)
+    },
+  }
+}
+
+function banned(remainingMs: number): ServiceError {
+  const headers = { 'Retry-After': String(retryAfterSeconds(remainingMs)) }
+  return new ServiceError('blocked', { headers })
+}
+
+/** Where strikes are counted. */
+export type StrikeOptions = Pick<RuleParts, 'store' | 'notices'>
+
+/** All services on one database obey a ban after two seconds, and a busy one a little later. */
+const KNOWN_AFTER_MS = 10_000
+
+/**
+ * Resets the count of a client whose ban has just begun, once other services know the ban: until then the count tells them. In
+ * any case well before the ban ends. A failure of the store is logged.
+ */
+export function forgetStrikesSoon(
+  ban: Pick<Ban, 'rule' | 'clientKey'>,
+  remainingMs: number,
+  options: StrikeOptions,
+): Promise<void> {
+  return forgetStrikes(ban, options, Math.min(KNOWN_AFTER_MS, remainingMs / 2))
+}
+
+/** Resets the count of a client whose ban an operator has made or lifted. A failure of the store is logged. */
+export async function forgetStrikes(
+  { rule, clientKey: key }: Pick<Ban, 'rule' | 'clientKey'>,
+  { store, notices }: StrikeOptions,
+  inMs = 0,
+): Promise<void> {
+  try {
+    await store?.reset({ type: 'ban', rule, key }, inMs)
+  } catch (error) {
+    notices.storeFailed(error)
+  }
+}

@@ -1,0 +1,143 @@
+import { finished } from 'node:stream'
+import type { NextFunction, RequestHandler, Response } from 'express'
+import { type ErrorCode, type ErrorDetails, ServiceError } from '../errors.ts'
+import { replaceEnd } from '../http/before-end.ts'
+import { fixedHeaders } from '../http/reply.ts'
+import type { RuleParts } from './guard-rule.ts'
+import { retryAfterSeconds } from './limit-headers.ts'
+import { type NamedRule, noticeOf } from './notices.ts'
+import type { FixedAnswer } from './rules/limits-file.ts'
+import type { LimitState } from './rules/request-facts.ts'
+import type { CompiledThrottle } from './rules/rules-schema.ts'
+import { type Tally, tallyOf } from './tallies.ts'
+
+/** A handler for a request over a limit. */
+type DenyHandler = (state: LimitState, response: Response, next: NextFunction) => void
+
+/** What throttles and limits on routes do over their limit: report the request, and deny it unless the rule is in dry run. */
+export function denyOverLimit(
+  rule: NamedRule & Pick<CompiledThrottle, 'answer'>,
+  { notices, tallies, addLimitHeaders }: RuleParts,
+): DenyHandler {
+  const { type, name, isDryRun, answer } = rule
+  const tally = tallyOf(tallies, rule)
+  const onFailure = (error: unknown) => notices.functionFailed(rule, error)
+  const deny =
+    typeof answer === 'function'
+      ? denyByFunction(answer, tally, onFailure)
+      : denyFixed(name, answer, tally)
+
+  return (state, response, next) => {
+    const { request, key, count, limit, windowMs: period } = state
+    const { logFields, replyHeaders } = request
+    tally.counted++
+    const notice = noticeOf(rule, request, { key, count, limit, period })
+    notices.publish(notice)
+    notices.mark(notice)
+    // Counts are exact, so one request alone sees this one.
+    if (count === limit + 1) notices.writeLine('warn', notice, 'limit exceeded')
+    if (isDryRun) {
+      tally.wouldRefuse++
+      return next()
+    }
+    // A limit on a route adds them whenever it counts.
+    if (type === 'throttle') addLimitHeaders(name, state)
+    deny(state, response, error => {
+      if (error === undefined) Object.assign(request, { logFields, replyHeaders })
+      next(error)
+    })
+  }
+}
+
+/** Answers 429, or what the rule has under `with`. */
+function denyFixed(rule: string, answer: FixedAnswer | undefined, tally: Tally): DenyHandler {
+  // What never changes is made once.
+  const details: ErrorDetails = { violatedPolicies: [rule], ...(answer && detailsOf(answer)) }
+  return ({ resetsInMs }, _response, next) => {
+    tally.refused++
+    const headers = { 'Retry-After': String(retryAfterSeconds(resetsInMs)), ...details.headers }
+    next(new ServiceError('rate_limited', { ...details, headers }))
+  }
+}
+
+/**
+ * Lets a function of the rule answer. The request passes if it calls its `next`, or throws before it has begun to answer;
+ * `onFailure` gets what it throws.
+ */
+function denyByFunction(
+  handler: RequestHandler,
+  tally: Tally,
+  onFailure: (error: unknown) => void,
+): DenyHandler {
+  return ({ request, resetsInMs }, response, next) => {
+    // The request counts as refused unless the function lets it pass, also if its client leaves.
+    let isDecided = false
+    const decide = (outcome: 'passed' | 'refused') => {
+      if (!isDecided) tally[outcome]++
+      isDecided = true
+    }
+    finished(response, () => decide('refused'))
+    const { Vary: _vary, ...fixed } = fixedHeaders(request.id)
+    const retryAfter = String(retryAfterSeconds(resetsInMs))
+    const headers = { ...fixed, ...request.replyHeaders, 'Retry-After': retryAfter }
+    for (const [name, value] of Object.entries(headers)) response.setHeader(name, value)
+    const vary = response.getHeader('Vary')
+    response.vary('Accept')
+    // Other denials get their reason in `writeReply`, which the function does not use.
+    request.logFields = { ...request.logFields, reason: 'rate_limited' satisfies ErrorCode }
+    const end = replaceEnd(response, onFailure)
+    let isHandedOn = false
+
+    /** The `next` of the function. In Express two words skip the rest of a route or router, and every handler that could answer. */
+    function handOn(given?: unknown): void {
+      if (isHandedOn) return
+      isHandedOn = true
+      const error = given && given !== 'route' && given !== 'router' ? given : undefined
+      if (response.headersSent || end.isHeld()) {
+        // Headers that were sent cannot be taken back, and nobody else may answer.
+        if (error !== undefined) onFailure(error)
+        if (!response.writableEnded && !end.isHeld()) response.destroy()
+        return
+      }
+      end.restore()
+      for (const name of Object.keys(headers)) response.removeHeader(name)
+      if (vary === undefined) response.removeHeader('Vary')
+      else response.setHeader('Vary', vary)
+      if (error === undefined) decide('passed')
+      next(error)
+    }
+
+    function handleFailure(error: unknown): void {
+      onFailure(error)
+      handOn()
+    }
+
+    // Such as that of a write after the end, which nobody else handles.
+    response.on('error', onFailure)
+    // Synchronous on purpose: a rejected promise would leave the client waiting.
+    try {
+      Promise.resolve(handler(request, response, handOn)).catch(handleFailure)
+    } catch (error) {
+      handleFailure(error)
+    }
+  }
+}
+
+/** The usual spelling of headers that the reply has too, which it replaces by exact name. */
+const REPLY_HEADERS = [
+  ...['Cache-Control', 'Content-Length', 'Content-Security-Policy', 'Content-Type', 'RateLimit'],
+  ...['RateLimit-Policy', 'Retry-After', 'Vary', 'X-Content-Type-Options', 'X-Request-Id'],
+]
+
+function detailsOf(answer: FixedAnswer): ErrorDetails {
+  if ('redirect' in answer) {
+    const { redirect, alert } = answer
+    const headers = { Location: redirect }
+    return { status: 302, headers, ...(alert !== undefined && { message: alert }) }
+  }
+  const named = Object.entries(answer.headers ?? {}).map(([name, value]) => [
+    REPLY_HEADERS.find(each => each.toLowerCase() === name.toLowerCase()) ?? name,
+    value,
+  ])
+  return { ...answer, headers: Object.fromEntries(named) }
+}

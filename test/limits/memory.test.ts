@@ -1,0 +1,88 @@
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import { expect, test } from 'vitest'
+import type { LimitsFile } from '../../src/limits/rules/limits-file.ts'
+import { openLimitedApp } from '../support/limited-app.ts'
+import { sendRaw } from '../support/raw-http.ts'
+import { CLOSING, type RawHeaders, requestBytes } from '../support/raw-request.ts'
+
+setFlagsFromString('--expose-gc')
+const collectGarbage = runInNewContext('gc')
+
+const ROUNDS = 5
+const AT_ONCE = 100
+const PADDING = 'x'.repeat(15_000)
+
+/** A request line or a header of 15 KB for each client, of which the rule needs a few characters. */
+type Sent = (client: number) => {
+  readonly line?: string
+  readonly headers?: RawHeaders
+  readonly body?: string
+}
+
+const MANY = { limit: 1_000_000, period: 60 }
+const TO = { to: 1_000_000, within: 60 }
+
+test.each<[what: string, limits: LimitsFile, sent: Sent, env?: Record<string, string>]>([
+  [
+    'hosts that are refused',
+    {},
+    client => ({ headers: { Host: `${client}.${PADDING}` } }),
+    { ALLOWED_HOSTS: 'localhost' },
+  ],
+  [
+    'hosts too long for a domain',
+    { throttle: [{ ...MANY, by: 'domain' }] },
+    client => ({ headers: { Host: `${PADDING}.domain-${client}.example` } }),
+  ],
+  [
+    'addresses',
+    {
+      bans: [{ maxretry: 1, findtime: 60, bantime: 60, dryRun: true }],
+      throttle: [MANY, { ...MANY, ip: '203.0.113.7' }],
+      rateLimits: [TO],
+    },
+    client => ({
+      headers: {
+        'X-Forwarded-For': `${PADDING}, 198.51.${100 + (client >> 7)}.${100 + (client & 127)}`,
+      },
+    }),
+  ],
+  [
+    'values of a parameter',
+    { throttle: [{ ...MANY, by: 'query:client' }] },
+    client => ({ line: `GET /users?client=the-client-${client}&more=${PADDING}` }),
+  ],
+  [
+    'e-mail addresses',
+    { rateLimits: [{ ...TO, by: 'body:user.email' }] },
+    client => ({
+      line: 'POST /users',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({
+        user: { email: `client-${client}@example.com${PADDING.replaceAll('x', ' ')}` },
+      }),
+    }),
+  ],
+])('%s keep nothing else of their requests in memory', async (_what, limits, sent, env = {}) => {
+  const { port, logLines, logText, notices } = await openLimitedApp(limits, { env })
+  let clients = 0
+  async function sendMany(): Promise<void> {
+    const requests = Array.from({ length: AT_ONCE }, (_, index) => {
+      const { line = 'GET /users', headers, body } = sent(clients++)
+      return requestBytes(line, { ...(index === AT_ONCE - 1 && CLOSING), ...headers }, body)
+    })
+    expect(await sendRaw(port, Buffer.concat(requests)).ended).toHaveLength(AT_ONCE)
+    // The log of the test would be most of what is kept.
+    for (const kept of [logLines, logText as string[], notices]) kept.length = 0
+  }
+  const usedMb = async () => {
+    await new Promise(setImmediate)
+    collectGarbage()
+    return process.memoryUsage().heapUsed / 1e6
+  }
+  await sendMany()
+  const before = await usedMb()
+  for (let round = 0; round < ROUNDS; round++) await sendMany()
+  expect((await usedMb()) - before).toBeLessThan(3)
+})
