@@ -79,7 +79,7 @@ interface Call<T> {
   mayBeCommitted: boolean
 }
 
-export interface OpenConnectionsOptions extends Omit<HostsOptions, 'onLost'> {
+export interface OpenConnectionsOptions extends Omit<HostsOptions, 'onLost' | 'isResting'> {
   /** How long one statement of long work may take; 20 seconds by default. */
   readonly longStatementMs?: number
 }
@@ -87,8 +87,10 @@ export interface OpenConnectionsOptions extends Omit<HostsOptions, 'onLost'> {
 /** Connections to a database. They are made when they are needed. */
 export function openConnections(options: OpenConnectionsOptions): Connections {
   const { longStatementMs = LONG.statementTimeoutMs } = options
+  let isResting = false
   const hosts = createHosts({
     ...options,
+    isResting: () => isResting,
     onLost: () => {
       for (const name of LONG_LANES)
         lanes[name].destroyUsed(new NoAnswer('the server does not answer'))
@@ -163,6 +165,7 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
     const known = { isAbandoned: false, isLost: false, mayBeCommitted: false }
     const call: Call<T> = { mode, work, lane, deadline, countWrites, ...known }
     calls.enter()
+    isResting = false
     return new Promise<T>((resolve, reject) => {
       const abandon = () => {
         call.isAbandoned = true
@@ -201,7 +204,7 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
         { lane: 'short' },
       ),
     rest: () => {
-      hosts.rest()
+      isResting = true
       for (const lane of Object.values(lanes)) lane.endIdle()
     },
     report: () => ({
