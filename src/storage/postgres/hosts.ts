@@ -17,6 +17,8 @@ export interface HostsOptions {
   readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
   /** Called when no host answers any more, or another one takes over: what runs on earlier connections gets no answer. */
   readonly onLost: () => void
+  /** Whether the database is left alone until the next call: then no host is looked for. */
+  readonly isResting: () => boolean
 }
 
 const CONNECT_TIMEOUT_MS = 1000
@@ -40,11 +42,11 @@ export type Hosts = ReturnType<typeof createHosts>
  * the background, one attempt at a time: a server that is away costs its callers nothing, and is soon found again.
  * Throws `UnusableDatabase` if a file of the location cannot be used.
  */
-export function createHosts({ location, onWarning = () => {}, onLost }: HostsOptions) {
+export function createHosts(options: HostsOptions) {
+  const { location, onWarning = () => {}, onLost, isResting } = options
   const timeoutMs = Math.min(location.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, CONNECT_TIMEOUT_MS)
   const configs = createClientConfigs(location)
   let failure: unknown
-  let hasWarned = false
   let isReadOnly = false
   let trusted = new WeakSet<Connection>()
   let isSeeking = false
@@ -54,8 +56,7 @@ export function createHosts({ location, onWarning = () => {}, onLost }: HostsOpt
   async function attempt(settings: SessionSettings, onBroken: () => void): Promise<Connection> {
     try {
       const connection = await connectToAny(configs, { settings, onBroken, timeoutMs })
-      if (hasWarned) onWarning('database can be reached again')
-      hasWarned = false
+      if (failure !== undefined) onWarning('database can be reached again')
       failure = undefined
       if (isReadOnly !== connection.isReadOnly) {
         trusted = new WeakSet()
@@ -67,8 +68,7 @@ export function createHosts({ location, onWarning = () => {}, onLost }: HostsOpt
       trusted.add(connection)
       return connection
     } catch (error) {
-      if (!hasWarned) onWarning('database cannot be reached', error)
-      hasWarned = true
+      if (failure === undefined) onWarning('database cannot be reached', error)
       failure = error
       if (error instanceof NoAnswer) onLost()
       seek()
@@ -80,7 +80,7 @@ export function createHosts({ location, onWarning = () => {}, onLost }: HostsOpt
     if (isSeeking) return
     isSeeking = true
     let pauseMs = FIRST_PAUSE_MS
-    while (!isClosed && (failure !== undefined || isReadOnly)) {
+    while (!isClosed && !isResting() && (failure !== undefined || isReadOnly)) {
       await sleep(pauseMs, undefined, { ref: false })
       pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)
       if (!isClosed) await look()
@@ -104,10 +104,10 @@ export function createHosts({ location, onWarning = () => {}, onLost }: HostsOpt
   return {
     /**
      * A new connection to the first host that takes writes, otherwise to one that only reads. `onBroken` is called when the
-     * connection breaks. Throws what went wrong, and at once while the last attempt failed.
+     * connection breaks. Throws what went wrong, and at once while the last attempt failed and a host is looked for.
      */
     connect: async (settings: SessionSettings, onBroken: () => void) => {
-      if (failure !== undefined) throw failure
+      if (failure !== undefined && isSeeking) throw failure
       return attempt(settings, onBroken)
     },
     /** Whether a connection may be used: false for those that were made before others were distrusted. */
@@ -116,11 +116,6 @@ export function createHosts({ location, onWarning = () => {}, onLost }: HostsOpt
     distrust: () => {
       trusted = new WeakSet()
       if (!isClosed) look()
-    },
-    /** Looks for no host any more until the next connection. */
-    rest: () => {
-      failure = undefined
-      isReadOnly = false
     },
     close: () => {
       isClosed = true

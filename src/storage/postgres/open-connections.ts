@@ -73,7 +73,7 @@ interface Call<T> {
   mayBeCommitted: boolean
 }
 
-export interface OpenConnectionsOptions extends Omit<HostsOptions, 'onLost'> {
+export interface OpenConnectionsOptions extends Omit<HostsOptions, 'onLost' | 'isResting'> {
   /** How long one statement of long work may take; 20 seconds by default. */
   readonly longStatementMs?: number
   /** As that of `OpenStorageOptions`. */
@@ -83,8 +83,10 @@ export interface OpenConnectionsOptions extends Omit<HostsOptions, 'onLost'> {
 /** Connections to a database. They are made when they are needed. */
 export function openConnections(options: OpenConnectionsOptions): Connections {
   const { longStatementMs = LONG.statementTimeoutMs, onCommit } = options
+  let isResting = false
   const hosts = createHosts({
     ...options,
+    isResting: () => isResting,
     onLost: () => {
       for (const name of LONG_LANES)
         lanes[name].destroyUsed(new NoAnswer('the server does not answer'))
@@ -159,6 +161,7 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
     const known = { isAbandoned: false, isLost: false, mayBeCommitted: false }
     const call: Call<T> = { mode, work, lane, deadline, countWrites, ...known }
     calls.enter()
+    isResting = false
     return new Promise<T>((resolve, reject) => {
       const abandon = () => {
         call.isAbandoned = true
@@ -197,7 +200,7 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
         { lane: 'short' },
       ),
     rest: () => {
-      hosts.rest()
+      isResting = true
       for (const lane of Object.values(lanes)) lane.endIdle()
     },
     report: () => ({

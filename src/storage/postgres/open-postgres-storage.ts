@@ -158,15 +158,15 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
   const signingKey = createSigningKeys(statements)
   const { read, last, ...housekeeping } = createPostgresUserChanges(connections)
   return {
-    users: after(note, createUsers({ connections, now, steadyNow, writes })),
-    changes: { ...after(note, { read, last }), ...housekeeping },
-    imports: after(note, { ...imports, write: through(writes, imports.write) }),
-    bans: after(note, {
+    users: noteCalls(note, createUsers({ connections, now, steadyNow, writes })),
+    changes: { ...noteCalls(note, { read, last }), ...housekeeping },
+    imports: noteCalls(note, { ...imports, write: through(writes, imports.write) }),
+    bans: noteCalls(note, {
       ...bans,
       save: through(writes, bans.save),
       lift: through(writes, bans.lift),
     }),
-    apiKeys: after(note, {
+    apiKeys: noteCalls(note, {
       ...apiKeys,
       create: through(writes, apiKeys.create),
       revoke: through(writes, apiKeys.revoke),
@@ -189,7 +189,7 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
 }
 
 /** The same functions, each of which calls `note` first. */
-function after<T extends object>(note: () => void, calls: T): T {
+function noteCalls<T extends object>(note: () => void, calls: T): T {
   const noted = Object.entries(calls).map(([name, call]) => [
     name,
     (...args: unknown[]) => {

@@ -69,7 +69,7 @@ const PROGRAM = `
   parentPort.on('message', task => parentPort.postMessage(run(task)))`
 
 function readInThreads(path: string): LongLists {
-  const threads = new Set<ReadThread>()
+  const running = new Set<ReadThread>()
   /** One, so that the next list need not wait for the start of another. */
   let idle: ReadThread | undefined
   let pages = 0
@@ -91,15 +91,13 @@ function readInThreads(path: string): LongLists {
     if (isClosed) throw new ServiceError('shutting_down')
     const thread = idle?.isUsable() ? idle : startThread(path)
     idle = undefined
-    threads.add(thread)
+    running.add(thread)
     try {
       return await work(readsBy(thread.ask))
     } finally {
+      running.delete(thread)
       if (idle === undefined && thread.isUsable()) idle = thread
-      else {
-        threads.delete(thread)
-        if (!isClosed) void thread.end(new Error('another thread waits for work'))
-      }
+      else void thread.end(new Error('another thread waits for work'))
     }
   }
 
@@ -112,7 +110,8 @@ function readInThreads(path: string): LongLists {
     close: async () => {
       isClosed = true
       for (const next of waiting.splice(0)) next()
-      const ended = [...threads].map(thread => thread.end(new ServiceError('shutting_down')))
+      const reason = new ServiceError('shutting_down')
+      const ended = [...running, ...(idle ? [idle] : [])].map(thread => thread.end(reason))
       await Promise.race([Promise.all(ended), sleep(CLOSE_MS, undefined, { ref: false })])
     },
   }
