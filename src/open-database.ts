@@ -1,4 +1,4 @@
-import { type Clocks, createClocks } from './clocks.ts'
+import { createClocks } from './clocks.ts'
 import { type Config, type DatabaseLocation, describeMistake } from './config/settings.ts'
 import { createPostgresEngine } from './storage/postgres/postgres-storage.ts'
 import { createSqliteEngine } from './storage/sqlite/sqlite-storage.ts'
@@ -8,10 +8,7 @@ import { blaming } from './storage/unusable-database.ts'
 /** Opens the database for a service, and creates it if it is missing. Throws `UnusableDatabase`. */
 export function openStorage(
   { database, maxWaitingWrites }: Config,
-  options: Pick<
-    OpenStorageOptions,
-    (keyof Clocks & keyof OpenStorageOptions) | 'onWarning' | 'onCommit' | 'onIndexing'
-  >,
+  options: Omit<OpenStorageOptions, 'maxWaitingWrites' | 'ifMissing'>,
 ): Promise<Storage> {
   return engineOf(database).open({ maxWaitingWrites, ifMissing: 'create', ...options })
 }

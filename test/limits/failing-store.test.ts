@@ -61,7 +61,7 @@ async function serve(limits: LimitsFile, store: CounterStore) {
   const notices = createNotices(createRuleLines({ log, monotonicNow: now }))
   const [onStoreFailure, onReadFailure, onForeignChange] = Array(3).fill(unavailable)
   const reports = { onStoreFailure, onReadFailure, onForeignChange }
-  const bans = await openBanList({ store: banStore, now, monotonicNow: now, ...reports })
+  const bans = await openBanList({ store: banStore, monotonicNow: now, ...reports })
   onTestFinished(() => bans.close())
   const checked = checkLimits(limits)
   if ('mistakes' in checked) throw new Error(checked.mistakes.join())

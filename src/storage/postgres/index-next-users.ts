@@ -65,6 +65,7 @@ export const SELECT_IS_INDEXED = `
     AND (SELECT id FROM users_without_words ORDER BY id LIMIT 1) IS NULL
   FROM users_words_state`
 
+/** The same, or whether one with newer rules keeps the index. */
 const SELECT_IS_INDEXED_OR_NEWER = `
   SELECT words_version > ${WORDS_VERSION} OR (${SELECT_IS_INDEXED}) FROM users_words_state`
 
@@ -82,10 +83,7 @@ type UserRow = readonly [id: number, name: string, email: string]
 export function indexedWords(connections: Connections): IndexedWords {
   return {
     areComplete: async () => {
-      const [[isComplete] = [false]] = await connections.query<[boolean]>(
-        SELECT_IS_INDEXED_OR_NEWER,
-      )
-      return isComplete
+      return (await connections.query(SELECT_IS_INDEXED_OR_NEWER))[0]?.[0] === true
     },
     addNext: () => connections.transaction(indexNextUsers, { lane: 'long' }),
   }

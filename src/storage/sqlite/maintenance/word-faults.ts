@@ -16,7 +16,8 @@ const SELECT_INDEXED = `
 /** All users that the index should have. */
 const SELECT_USERS = `
   SELECT id, name, email FROM users
-  WHERE id NOT IN (SELECT id FROM users_without_words) AND id <= coalesce((SELECT indexed_through FROM users_words_state WHERE singleton = 1), 9223372036854775807)`
+  WHERE id NOT IN (SELECT id FROM users_without_words)
+    AND id <= coalesce((SELECT indexed_through FROM users_words_state WHERE singleton = 1), 9223372036854775807)`
 
 /**
  * Compares the index of words of a database of this release with the words of all users, which takes about 15 s for a million
