@@ -26,6 +26,7 @@ const MIDDLEWARE = {
     ['compression 1.7', 'morgan', 'express-session', 'response-time', 'helmet'].flatMap(name =>
       MIDDLEWARE[name](),
     ),
+  'express 4': () => [],
   'serverless-http': () => [],
   sentry: () => [],
   opentelemetry: () => [],
@@ -69,6 +70,7 @@ const BEFORE_EXPRESS = {
 }
 
 const LIMITS = {
+  bans: [{ path: '/nowhere', status: [404], maxretry: 9, findtime: 60, bantime: 60 }],
   rateLimits: [
     { to: 1, within: 3600, by: 'header:x-limited' },
     {
@@ -80,7 +82,7 @@ const LIMITS = {
 
 const [name] = process.argv.slice(2)
 BEFORE_EXPRESS[name]?.()
-const express = load('express')
+const express = load(name === 'express 4' ? 'old-express' : 'express')
 const { createUserRecords } = await import('user-records-service')
 const records = await createUserRecords({ DATABASE_URL: ':memory:', BODY_LIMIT: 1000, LIMITS })
 const parent = express()
