@@ -1,3 +1,4 @@
+import { hash } from 'node:crypto'
 import { ServiceError } from '../../errors.ts'
 import type { UserPage, UserQuery, UserReads, UserSelection } from '../../users/user-repository.ts'
 import { MAX_SORTED_USERS } from '../list-plan.ts'
@@ -20,9 +21,6 @@ import { isOfState, unavailable } from './postgres-errors.ts'
 /** From the call on. Clients and proxies give up after some time, and a list that nobody waits for costs the others. */
 const MAX_LIST_MS = 20_000
 
-/** Lists have thousands of possible texts, but clients use only few of them. */
-const MAX_NAMES = 500
-
 /** Users in one fetch: about 64 KB. */
 const FETCHED = 500
 
@@ -44,11 +42,9 @@ export function createUserLists(
   connections: Connections,
   { maxListMs = MAX_LIST_MS } = {},
 ): Pick<UserReads, 'list' | 'walk'> {
-  const nameOf = createNames()
-
   async function listShort(query: UserQuery): Promise<UserPage> {
     const { text, values } = pageStatement(query)
-    const statement = { name: nameOf(text), text }
+    const statement = { name: `list_${hash('sha1', text)}`, text }
     const [row] = await connections.query<ListRow>(statement, values, 'list')
     return toPage(row as ListRow, query)
   }
@@ -91,20 +87,6 @@ export function createUserLists(
         }
       }, 'whole')
     },
-  }
-}
-
-/** The name of the prepared statement of each text. A name is never that of another text. */
-function createNames(): (text: string) => string {
-  const names = new Map<string, string>()
-  let given = 0
-  return text => {
-    const known = names.get(text)
-    if (known !== undefined) return known
-    if (names.size >= MAX_NAMES) names.clear()
-    const name = `list_${++given}`
-    names.set(text, name)
-    return name
   }
 }
 
