@@ -42,7 +42,7 @@ test('the feed of a restored database begins anew, although to forget all change
      SELECT id, '3', '2026-01-31T12:00:00.000Z' FROM generate_series(1, 500000) AS id;
      UPDATE user_feed SET server = 'another/00000001/1/1'`,
   )
-  const changes = createPostgresUserChanges(connectTo(databaseUrl, { longStatementMs: 50 }))
+  const changes = createPostgresUserChanges(connectTo(databaseUrl, { longStatementMs: 500 }))
   const page = await until(() => changes.read(undefined, 1).catch(() => undefined))
   expect(page.changes).toEqual([])
   expect(await queryPostgres(databaseUrl, 'SELECT FROM user_changes')).toEqual([])
