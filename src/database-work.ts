@@ -6,7 +6,6 @@ import {
   type Environment,
   readDatabaseOption,
 } from './config/settings.ts'
-import { maskCredentials } from './config/url-parts.ts'
 import { OperatorError } from './errors.ts'
 import { isFileOfDatabase } from './open-database.ts'
 import { type CopyOptions, copyDatabase } from './storage/copy/copy-database.ts'
@@ -24,11 +23,11 @@ export interface CopyBetween extends Pick<CopyOptions, 'onProgress' | 'signal'> 
 
 /** Copies everything from one database into another. Throws `OperatorError`, and the reason of `signal`. */
 export async function copyDatabases({ from, to, environment, ...options }: CopyBetween) {
-  const inSource = (reason: string) => describeMistake('--from', from, reason)
-  const inTarget = (reason: string) => describeMistake('--to', to, reason)
   const sourceLocation = readDatabaseOption({ name: '--from', url: from }, environment)
   const targetLocation = readDatabaseOption({ name: '--to', url: to }, environment)
   requireTwo(sourceLocation, targetLocation)
+  const inSource = (reason: string) => describeMistake('--from', sourceLocation.url, reason)
+  const inTarget = (reason: string) => describeMistake('--to', targetLocation.url, reason)
   const opened = await blaming(inSource, () => openSource(sourceLocation))
   const source = blamingEach(inSource, opened)
   const copy = async () => {
@@ -36,7 +35,7 @@ export async function copyDatabases({ from, to, environment, ...options }: CopyB
     return copyDatabase({ ...options, source, target }).finally(target.close)
   }
   const result = await blaming(inTarget, copy).finally(source.close)
-  return { ...result, from: maskCredentials(from), to: maskCredentials(to) }
+  return { ...result, from: sourceLocation.url, to: targetLocation.url }
 }
 
 /** Blames each method alone, because a copy calls those of both databases in turn. */

@@ -2,7 +2,6 @@ import express, { type Application } from 'express'
 import pino, { type Logger } from 'pino'
 import { nearest, unknownInWords } from './config/did-you-mean.ts'
 import { type Config, checkSettings, VARIABLES } from './config/settings.ts'
-import { maskCredentials } from './config/url-parts.ts'
 import { OperatorError } from './errors.ts'
 import type { LimitsFile } from './limits/rules/limits-file.ts'
 import type { CheckedLimits } from './limits/rules/rules-schema.ts'
@@ -84,8 +83,9 @@ export async function openRecords(
 
     reset: () => {
       if (!isInMemory(read.config)) {
-        const url = maskCredentials(read.config.database.url)
-        return Promise.reject(new Error(`reset() empties databases in memory only, and not ${url}`))
+        const { url } = read.config.database
+        const why = `reset() empties databases in memory only, and not ${url}`
+        return Promise.reject(new Error(why))
       }
       const done = resetting.then(replace)
       resetting = done.catch(() => {})

@@ -170,7 +170,9 @@ function pendingLines(names: readonly string[]): readonly string[] {
 }
 
 function requireName(file: string): void {
-  if (file === '') throw new UsageError('FILE must not be empty')
+  if (file === '' || file.includes('://')) {
+    throw new UsageError('FILE must be the path of a file, and no URL')
+  }
 }
 
 async function runOnDatabase(

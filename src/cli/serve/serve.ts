@@ -3,7 +3,6 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from 'pino'
 import { unknownInWords } from '../../config/did-you-mean.ts'
 import { type Config, type Environment, readSettings } from '../../config/settings.ts'
-import { maskCredentials } from '../../config/url-parts.ts'
 import { OperatorError } from '../../errors.ts'
 import type { CheckedLimits } from '../../limits/rules/rules-schema.ts'
 import { createLogger, type FlushableLogger } from '../../ops/logger.ts'
@@ -138,8 +137,7 @@ function logStart(
   { openFiles, maxConnections }: { openFiles: number | undefined; maxConnections: number },
 ): void {
   const rules = Object.values(limits ?? {}).flat().length
-  const database = maskCredentials(config.database.url)
-  log.info({ version: readVersion(), database, rules }, 'starting')
+  log.info({ version: readVersion(), database: config.database.url, rules }, 'starting')
   for (const { name, source, didYouMean } of unknown) {
     log.warn({ variable: name, source, didYouMean }, 'unknown setting')
   }
