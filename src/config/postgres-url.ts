@@ -30,6 +30,16 @@ const PARAMETERS: Readonly<Record<string, Parameter>> = {
   sslrootcert: ['PGSSLROOTCERT'],
   sslcert: ['PGSSLCERT'],
   sslkey: ['PGSSLKEY'],
+  channel_binding: [
+    'PGCHANNELBINDING',
+    'disable, prefer or require',
+    text => /^(?:disable|prefer|require)$/.test(text),
+  ],
+  target_session_attrs: [
+    'PGTARGETSESSIONATTRS',
+    'read-write or primary, because the service uses the host that takes writes',
+    text => /^(?:read-write|primary)$/.test(text),
+  ],
   application_name: ['PGAPPNAME'],
   connect_timeout: [
     'PGCONNECT_TIMEOUT',
@@ -92,6 +102,8 @@ export function locatePostgres(text: string, variables: Environment, refuse: Ref
     password: given.password || undefined,
     /** `undefined` for connections without TLS. */
     tls: tlsOf(given),
+    /** Whether a password is bound to the certificate of the server: never, where both can do it, or always. */
+    channelBinding: (given.channel_binding ?? 'prefer') as 'disable' | 'prefer' | 'require',
     applicationName: given.application_name ?? 'user-records-service',
     /** `undefined` for the default of the service. */
     connectTimeoutMs: timeoutMs > 0 ? timeoutMs : undefined,
@@ -114,6 +126,9 @@ function findContradiction(given: Environment, inUrl: readonly string[]): string
   const hasTls = tlsOf(given) !== undefined
   if (sslmode === undefined && !hasTls && inUrl.some(name => name.startsWith('ssl'))) {
     return 'its parameters for TLS have no effect without sslmode, and nothing would be encrypted'
+  }
+  if (given.channel_binding === 'require' && !hasTls) {
+    return 'channel_binding=require (or PGCHANNELBINDING) needs TLS, such as sslmode=require'
   }
   const isHalf = hasTls && (sslcert === undefined) !== (sslkey === undefined)
   return isHalf ? 'sslcert and sslkey (PGSSLCERT and PGSSLKEY) need each other' : undefined
