@@ -35,7 +35,7 @@ const NO_FILES: readonly (readonly [form: RegExp, why: string])[] = [
     'something stands before the scheme of a URL: leave it out',
   ],
   [
-    /^(?!file:)(?:.*[\s;])?(?:(?:host|port|user|db)(?:addr|name| ?id)?|server|data(?:base| source)|address|uid|pass(?:word|file)?|pwd|service)\s*=/is,
+    /^(?!file:)(?:.*[\s;])?(?:(?:host|port|user|db)(?:addr|name| ?id)?|server|data(?:base| source)|address|uid|pass(?:word|file)?|pwd|token|secret|service)\s*=/is,
     'it is a list of names and values: write it as a URL, or file: before it if it is the path of a file',
   ],
 ]
