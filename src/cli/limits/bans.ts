@@ -14,13 +14,13 @@ import { textInWords } from '../../limits/rules/describe-rules.ts'
 import { durationMs } from '../../limits/rules/rule-values.ts'
 import { openStorageForCommand } from '../../open-database.ts'
 import { readLimits } from '../../open-limits.ts'
+import { readConfig } from '../terminal/read-config.ts'
 import {
   EXIT,
   inWords,
   type JsonFlags,
   print,
   printJson,
-  readConfig,
   type Terminal,
   UsageError,
 } from '../terminal/terminal.ts'

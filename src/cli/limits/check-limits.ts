@@ -3,7 +3,8 @@ import { type PlainRule, plainRules, textInWords } from '../../limits/rules/desc
 import { findWarnings } from '../../limits/rules/rule-warnings.ts'
 import type { CheckedLimits } from '../../limits/rules/rules-schema.ts'
 import { readLimits, ruleSurroundings } from '../../open-limits.ts'
-import { EXIT, notify, print, printJson, readConfig, type Terminal } from '../terminal/terminal.ts'
+import { readConfig } from '../terminal/read-config.ts'
+import { EXIT, notify, print, printJson, type Terminal } from '../terminal/terminal.ts'
 
 /**
  * Prints the rules of a file with their defaults, in the order in which a request meets them; warnings go to standard

@@ -8,13 +8,13 @@ import { durationMs } from '../../limits/rules/rule-values.ts'
 import type { CheckedLimits } from '../../limits/rules/rules-schema.ts'
 import type { RuleReport } from '../../limits/tallies.ts'
 import { openService } from '../../service.ts'
+import { readConfig } from '../terminal/read-config.ts'
 import {
   EXIT,
   type JsonFlags,
   notify,
   print,
   printJson,
-  readConfig,
   type Terminal,
 } from '../terminal/terminal.ts'
 import { readLimitsFile } from './check-limits.ts'

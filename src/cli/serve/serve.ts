@@ -6,6 +6,7 @@ import { unknownInWords } from '../../config/did-you-mean.ts'
 import { type Config, type Environment, readSettings } from '../../config/settings.ts'
 import { OperatorError } from '../../errors.ts'
 import type { CheckedLimits } from '../../limits/rules/rules-schema.ts'
+import { keepTemporaryFilesBy } from '../../open-database.ts'
 import { createLogger, type FlushableLogger } from '../../ops/logger.ts'
 import { openService, type Service } from '../../service.ts'
 import { readVersion } from '../../version.ts'
@@ -35,16 +36,21 @@ const CLOSING_MS = 5000
 
 /**
  * Serves until a signal stops it. Returns the exit code: 0 if all requests were answered, or if it did not listen yet; 1 after
- * a timeout, a second signal or an uncaught exception. Throws `OperatorError` if it cannot start.
+ * a timeout, a second signal or an uncaught exception. Throws `OperatorError` if it cannot start. `options` win over the
+ * variables of the process.
  */
-export async function serve(environment: Environment): Promise<number> {
-  const read = readSettings(environment)
+export async function serve(
+  environment: Record<string, string | undefined>,
+  options: Environment,
+): Promise<number> {
+  const read = readSettings({ ...environment, ...options })
   // Without rules to read again, SIGHUP says that the terminal has gone.
   const isHangup = read.config.limitsFile === undefined && [0, 1, 2].some(isatty)
   const reloads = watchReloads(isHangup ? [] : ['SIGHUP'])
   let signals: Signals | undefined
   try {
     const settings = await loadLimits(read)
+    keepTemporaryFilesBy(settings.config.database, environment)
     // Not before: only the default action ends a process in which a module of limits never ends.
     signals = watchSignals(isHangup ? [...STOP_SIGNALS, 'SIGHUP'] : STOP_SIGNALS)
     const openFiles = readOpenFilesLimit()
