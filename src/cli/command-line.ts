@@ -54,7 +54,8 @@ export async function runCommandLine(
     const outcome = await command()
     exitCode = typeof outcome === 'number' ? outcome : (outcome.exitCode ?? EXIT.done)
     if (typeof outcome === 'number') return
-    await (json ? printJson(terminal, outcome.json) : print(terminal, outcome.lines.join('\n')))
+    if (json) await printJson(terminal, outcome.json)
+    else if (outcome.lines.length > 0) await print(terminal, outcome.lines.join('\n'))
   }
   const onHelp = (text: string) => {
     help += text
