@@ -1,34 +1,32 @@
-import { dirname } from 'node:path'
 import {
   type Config,
   type DatabaseLocation,
   describeMistake,
-  type Environment,
   readDatabaseOption,
 } from './config/settings.ts'
-import { maskCredentials } from './config/url-parts.ts'
 import { OperatorError } from './errors.ts'
-import { isFileOfDatabase } from './open-database.ts'
+import { isFileOfDatabase, keepTemporaryFilesBy } from './open-database.ts'
 import { type CopyOptions, copyDatabase } from './storage/copy/copy-database.ts'
 import type { DatabaseTasks } from './storage/database-tasks.ts'
 import { createPostgresDatabaseTasks } from './storage/postgres/maintenance/postgres-database-tasks.ts'
-import { companionOf } from './storage/sqlite/database-files.ts'
 import { blaming } from './storage/unusable-database.ts'
 
 export interface CopyBetween extends Pick<CopyOptions, 'onProgress' | 'signal'> {
   /** The texts of the options. */
   readonly from: string
   readonly to: string
-  readonly environment: Environment
+  readonly environment: Record<string, string | undefined>
 }
 
 /** Copies everything from one database into another. Throws `OperatorError`, and the reason of `signal`. */
 export async function copyDatabases({ from, to, environment, ...options }: CopyBetween) {
-  const inSource = (reason: string) => describeMistake('--from', from, reason)
-  const inTarget = (reason: string) => describeMistake('--to', to, reason)
   const sourceLocation = readDatabaseOption({ name: '--from', url: from }, environment)
   const targetLocation = readDatabaseOption({ name: '--to', url: to }, environment)
   requireTwo(sourceLocation, targetLocation)
+  keepTemporaryFilesBy(targetLocation, environment)
+  keepTemporaryFilesBy(sourceLocation, environment)
+  const inSource = (reason: string) => describeMistake('--from', sourceLocation.url, reason)
+  const inTarget = (reason: string) => describeMistake('--to', targetLocation.url, reason)
   const opened = await blaming(inSource, () => openSource(sourceLocation))
   const source = blamingEach(inSource, opened)
   const copy = async () => {
@@ -36,7 +34,7 @@ export async function copyDatabases({ from, to, environment, ...options }: CopyB
     return copyDatabase({ ...options, source, target }).finally(target.close)
   }
   const result = await blaming(inTarget, copy).finally(source.close)
-  return { ...result, from: maskCredentials(from), to: maskCredentials(to) }
+  return { ...result, from: sourceLocation.url, to: targetLocation.url }
 }
 
 /** Blames each method alone, because a copy calls those of both databases in turn. */
@@ -76,33 +74,20 @@ async function openTarget(location: DatabaseLocation) {
   return postgres.openPostgresCopyTarget(location)
 }
 
-export interface TasksOptions {
-  readonly config: Config
-  /** The variables of this process. One of them is for the driver. */
-  readonly environment: Record<string, string | undefined>
-}
-
 /**
  * Runs `work` with the tasks on the database of the settings. Throws `OperatorError` if the database or a file cannot be used.
  * A new engine needs one more case here and in `open-database.ts`.
  */
 export function withDatabaseTasks<T>(
-  { config, environment }: TasksOptions,
+  { database }: Config,
   work: (tasks: DatabaseTasks) => Promise<T>,
 ): Promise<T> {
-  const { database } = config
   const describe = (reason: string) => describeMistake('DATABASE_URL', database.url, reason)
-  return blaming(describe, async () => work(await openTasks(database, environment)))
+  return blaming(describe, async () => work(await openTasks(database)))
 }
 
-async function openTasks(
-  location: DatabaseLocation,
-  environment: TasksOptions['environment'],
-): Promise<DatabaseTasks> {
+async function openTasks(location: DatabaseLocation): Promise<DatabaseTasks> {
   if (location.kind === 'postgres') return createPostgresDatabaseTasks(location)
-  // SQLite's temporary files hold users, so they belong on the disk of the database; /tmp may also be in memory. SQLite reads
-  // the variable once, when it is loaded.
-  environment.SQLITE_TMPDIR ??= dirname(companionOf(location.path, '-journal'))
   const sqlite = await import('./storage/sqlite/maintenance/sqlite-database-tasks.ts')
   return sqlite.createSqliteDatabaseTasks(location.path)
 }

@@ -1,4 +1,15 @@
 #!/usr/bin/env node
-import { runCommandLine } from './cli/command-line.ts'
 
+// The kernel drops a signal for the process with the id 1, as in a container, unless there is a listener. This one does what the
+// default action does for others, and only while nothing else listens.
+if (process.pid === 1) {
+  for (const name of ['SIGTERM', 'SIGINT'] as const) {
+    process.on(name, (_name: string, number: number) => {
+      if (process.listenerCount(name) === 1) process.exit(128 + number)
+    })
+  }
+}
+
+// Not a static import, which would be loaded first.
+const { runCommandLine } = await import('./cli/command-line.ts')
 process.exit(await runCommandLine(process.argv.slice(2), process.env, process))

@@ -1,6 +1,8 @@
+import { dirname } from 'node:path'
 import { createClocks } from './clocks.ts'
 import { type Config, type DatabaseLocation, describeMistake } from './config/settings.ts'
 import { createPostgresEngine } from './storage/postgres/postgres-storage.ts'
+import { companionOf, IN_MEMORY } from './storage/sqlite/database-files.ts'
 import { createSqliteEngine } from './storage/sqlite/sqlite-storage.ts'
 import type { OpenStorageOptions, Storage, StorageEngine } from './storage/storage.ts'
 import { blaming } from './storage/unusable-database.ts'
@@ -30,8 +32,20 @@ export function openStorageForCommand(
     if (ifMissing !== 'use empty') return engine.open({ ...shared, ifMissing })
     return (await engine.exists())
       ? engine.open({ ...shared, ifMissing: 'refuse' })
-      : createSqliteEngine(':memory:').open({ ...shared, ifMissing: 'create' })
+      : createSqliteEngine(IN_MEMORY).open({ ...shared, ifMissing: 'create' })
   })
+}
+
+/**
+ * Lets SQLite keep its temporary files beside a database: they hold users, and /tmp may be small, or in memory. For the variables
+ * of this process, unless SQLITE_TMPDIR is one. SQLite reads that once, when it is loaded, which is when it is first used.
+ */
+export function keepTemporaryFilesBy(
+  location: DatabaseLocation,
+  environment: Record<string, string | undefined>,
+): void {
+  if (location.kind === 'postgres' || location.path === IN_MEMORY) return
+  environment.SQLITE_TMPDIR ??= dirname(companionOf(location.path, '-journal'))
 }
 
 /** Whether the database is lost when the process ends. */

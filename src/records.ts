@@ -8,7 +8,6 @@ import {
   VARIABLES,
   type VariableName,
 } from './config/settings.ts'
-import { maskCredentials } from './config/url-parts.ts'
 import { OperatorError } from './errors.ts'
 import type { LimitsFile } from './limits/rules/limits-file.ts'
 import type { CheckedLimits } from './limits/rules/rules-schema.ts'
@@ -90,8 +89,9 @@ export async function openRecords(
 
     reset: () => {
       if (!isInMemory(read.config)) {
-        const url = maskCredentials(read.config.database.url)
-        return Promise.reject(new Error(`reset() empties databases in memory only, and not ${url}`))
+        const { url } = read.config.database
+        const why = `reset() empties databases in memory only, and not ${url}`
+        return Promise.reject(new Error(why))
       }
       const done = resetting.then(replace)
       resetting = done.catch(() => {})

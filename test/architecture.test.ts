@@ -9,10 +9,10 @@ const SOURCE = fileURLToPath(new URL('../src', import.meta.url))
 const ALLOWED = tableOf(`
   main: cli
   library: errors limits/rules records
-  cli: access cli/limits cli/serve cli/terminal cli/transfer config database-work errors limits limits/rules
-      open-database storage version
+  cli: access cli/limits cli/serve cli/terminal cli/transfer database-work errors limits limits/rules open-database storage
+      version
   records: config errors limits/rules open-database service
-  cli/serve: config errors limits/rules management open-limits ops ops/management server service version
+  cli/serve: config errors limits/rules management open-database open-limits ops ops/management server service version
   cli/limits: access cli/terminal clocks config errors limits limits/rules open-database open-limits server service
   service: access app clocks config errors limits limits/rules open-database open-limits ops ops/metrics server
       storage users users/passwords
@@ -21,7 +21,7 @@ const ALLOWED = tableOf(`
   open-limits: clocks config errors limits limits/rules storage storage/redis
   management: clocks config limits ops/management server
   database-work: config errors open-database storage storage/copy storage/postgres/copy storage/postgres/maintenance
-      storage/sqlite storage/sqlite/copy storage/sqlite/maintenance
+      storage/sqlite/copy storage/sqlite/maintenance
   storage/sqlite/maintenance: files storage storage/sqlite users
   storage/sqlite/copy: storage storage/copy storage/sqlite
   storage/postgres/maintenance: config storage storage/postgres
@@ -44,7 +44,7 @@ const ALLOWED = tableOf(`
   server: config errors http
   limits/rules: config http
   http/openapi: errors http
-  cli/terminal: config errors
+  cli/terminal: config errors open-database
   access: errors http
   native-package: errors
   http: errors
@@ -191,7 +191,7 @@ test('no two source files share a name', () => {
 })
 
 test('the command line loads what a command needs once it is asked for', () => {
-  const loaded = ['main.ts']
+  const loaded = ['cli/command-line.ts']
   for (const file of loaded) {
     const text = files.find(found => found.file === file)?.text ?? ''
     const atOnce = text.matchAll(/^(?:import|export) (?!type )[^;']*? from '(\.[^']+)'/gm)

@@ -2,7 +2,6 @@ import { Console } from 'node:console'
 import type { Readable } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Command, CommanderError } from 'commander'
-import type { Environment } from '../config/settings.ts'
 import { OperatorError, ServiceError } from '../errors.ts'
 import { readVersion } from '../version.ts'
 import { addDatabaseCommands } from './database.ts'
@@ -44,7 +43,7 @@ const OPTIONS_OF_ALL = ['-h', '--help', '-v', '--version']
  */
 export async function runCommandLine(
   args: readonly string[],
-  environment: Environment,
+  environment: Terminal['environment'],
   streams: Pick<Terminal, 'stdout' | 'stderr'> & { readonly stdin: Readable },
 ): Promise<number> {
   const { stdout, stderr } = streams
@@ -55,7 +54,8 @@ export async function runCommandLine(
     const outcome = await command()
     exitCode = typeof outcome === 'number' ? outcome : (outcome.exitCode ?? EXIT.done)
     if (typeof outcome === 'number') return
-    await (json ? printJson(terminal, outcome.json) : print(terminal, outcome.lines.join('\n')))
+    if (json) await printJson(terminal, outcome.json)
+    else if (outcome.lines.length > 0) await print(terminal, outcome.lines.join('\n'))
   }
   const onHelp = (text: string) => {
     help += text
@@ -124,8 +124,7 @@ function addServeCommand(program: Command, { terminal, run }: CommandContext): v
         // An empty variable counts as unset, but who gives an option means it.
         if (host === '' || port === '') throw new UsageError('--host and --port must not be empty')
         const { serve } = await import('./serve/serve.ts')
-        return serve({
-          ...terminal.environment,
+        return serve(terminal.environment, {
           ...(host !== undefined && { HOST: host }),
           ...(port !== undefined && { PORT: port }),
         })

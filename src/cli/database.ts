@@ -8,7 +8,6 @@ import {
   type JsonFlags,
   jsonOption,
   type Outcome,
-  readConfig,
   type Terminal,
   UsageError,
 } from './terminal/terminal.ts'
@@ -172,7 +171,9 @@ function pendingLines(names: readonly string[]): readonly string[] {
 }
 
 function requireName(file: string): void {
-  if (file === '') throw new UsageError('FILE must not be empty')
+  if (file === '' || file.includes('://')) {
+    throw new UsageError('FILE must be the path of a file, and no URL')
+  }
 }
 
 async function runOnDatabase(
@@ -181,6 +182,7 @@ async function runOnDatabase(
   work: (tasks: DatabaseTasks, task: Task) => Promise<Outcome>,
 ): Promise<Outcome | number> {
   const { withDatabaseTasks } = await import('../database-work.ts')
-  const database = { config: readConfig(terminal), environment: terminal.environment }
-  return runTask(terminal, options, task => withDatabaseTasks(database, tasks => work(tasks, task)))
+  const { readConfig } = await import('./terminal/read-config.ts')
+  const config = readConfig(terminal)
+  return runTask(terminal, options, task => withDatabaseTasks(config, tasks => work(tasks, task)))
 }

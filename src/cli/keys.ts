@@ -15,6 +15,7 @@ import { MAX_DATE_MS } from '../limits/ban-store.ts'
 import { textInWords } from '../limits/rules/describe-rules.ts'
 import { durationMs } from '../limits/rules/rule-values.ts'
 import { openStorageForCommand } from '../open-database.ts'
+import { readConfig } from './terminal/read-config.ts'
 import {
   EXIT,
   type JsonFlags,
@@ -22,7 +23,6 @@ import {
   type Outcome,
   print,
   printJson,
-  readConfig,
   type Terminal,
   UsageError,
 } from './terminal/terminal.ts'

@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import { userInfo } from 'node:os'
-import { MALFORMED, splitUrl } from './url-parts.ts'
+import { MALFORMED, maskCredentials, splitUrl } from './url-parts.ts'
 import type { Environment, Refuse } from './values.ts'
 
 /** Where a PostgreSQL database is, and how to connect to it. */
@@ -30,6 +30,16 @@ const PARAMETERS: Readonly<Record<string, Parameter>> = {
   sslrootcert: ['PGSSLROOTCERT'],
   sslcert: ['PGSSLCERT'],
   sslkey: ['PGSSLKEY'],
+  channel_binding: [
+    'PGCHANNELBINDING',
+    'disable, prefer or require',
+    text => /^(?:disable|prefer|require)$/.test(text),
+  ],
+  target_session_attrs: [
+    'PGTARGETSESSIONATTRS',
+    'read-write or primary, because the service uses the host that takes writes',
+    text => /^(?:read-write|primary)$/.test(text),
+  ],
   application_name: ['PGAPPNAME'],
   connect_timeout: [
     'PGCONNECT_TIMEOUT',
@@ -38,9 +48,11 @@ const PARAMETERS: Readonly<Record<string, Parameter>> = {
   ],
   options: ['PGOPTIONS'],
   // They would lead to another database if they were ignored.
-  hostaddr: ['PGHOSTADDR', 'left out only, because PGHOST also takes addresses', () => false],
-  service: ['PGSERVICE', 'left out only, because service files are not read', () => false],
+  hostaddr: ['PGHOSTADDR', 'left out only, because PGHOST also takes addresses', isNeverRight],
+  service: ['PGSERVICE', 'left out only, because service files are not read', isNeverRight],
 }
+
+const KNOWN = Object.keys(PARAMETERS).filter(name => PARAMETERS[name]?.[2] !== isNeverRight)
 
 type Parameter = readonly [variable: string, mayBe?: string, isRight?: (text: string) => boolean]
 
@@ -52,23 +64,25 @@ export function isPostgresUrl(text: string): boolean {
 }
 
 /** The location that a URL names. What it leaves out comes from the variables of libpq, then from its defaults. */
-export function locatePostgres(url: string, variables: Environment, refuse: Refuse) {
-  const inUrl = parametersOf(url)
-  if (typeof inUrl === 'string') return refuse({ why: inUrl })
+export function locatePostgres(text: string, variables: Environment, refuse: Refuse) {
+  const read = parametersOf(text)
+  if (typeof read === 'string') return refuse({ why: read })
+  const { parameters: inUrl, url } = read
   const given: Record<string, string | undefined> = {}
   let isWrong = false
   for (const [parameter, [name, mayBe = '', isRight]] of Object.entries(PARAMETERS)) {
-    const text = inUrl.get(parameter) ?? variables[name]
-    given[parameter] = text
-    if (text === undefined || !isRight || isRight(text)) continue
+    const value = inUrl.get(parameter) ?? variables[name]
+    given[parameter] = value
+    if (value === undefined || !isRight || isRight(value)) continue
     isWrong = true
     const why = `its ${parameter} is wrong: it may be ${mayBe}`
-    refuse(inUrl.has(parameter) ? { why } : { name, text, mayBe })
+    if (inUrl.has(parameter)) refuse({ text: url, why })
+    else refuse({ name, text: maskCredentials(value), mayBe })
   }
   if (isWrong) return undefined
   const user = given.user ?? findSystemUser()
   const why = user === undefined ? NO_USER : findContradiction(given, [...inUrl.keys()])
-  if (user === undefined || why !== undefined) return refuse({ why })
+  if (user === undefined || why !== undefined) return refuse({ text: url, why })
   const ports = given.port?.split(',') ?? []
   const portOf = (index: number) => Number(ports[ports.length > 1 ? index : 0] || 5432)
   // Without a host, libpq would use a Unix socket, in a folder that differs from build to build.
@@ -76,7 +90,7 @@ export function locatePostgres(url: string, variables: Environment, refuse: Refu
   const timeoutMs = Number(given.connect_timeout) * 1000
   return {
     kind: 'postgres',
-    /** The text of the setting. It may have a password: show it through `maskCredentials` only. */
+    /** The text of the setting without user and password. */
     url,
     /**
      * Names, IP addresses, or folders of Unix sockets, which begin with a slash. Tried in this order; the first that accepts
@@ -88,6 +102,8 @@ export function locatePostgres(url: string, variables: Environment, refuse: Refu
     password: given.password || undefined,
     /** `undefined` for connections without TLS. */
     tls: tlsOf(given),
+    /** Whether a password is bound to the certificate of the server: never, where both can do it, or always. */
+    channelBinding: (given.channel_binding ?? 'prefer') as 'disable' | 'prefer' | 'require',
     applicationName: given.application_name ?? 'user-records-service',
     /** `undefined` for the default of the service. */
     connectTimeoutMs: timeoutMs > 0 ? timeoutMs : undefined,
@@ -110,6 +126,9 @@ function findContradiction(given: Environment, inUrl: readonly string[]): string
   const hasTls = tlsOf(given) !== undefined
   if (sslmode === undefined && !hasTls && inUrl.some(name => name.startsWith('ssl'))) {
     return 'its parameters for TLS have no effect without sslmode, and nothing would be encrypted'
+  }
+  if (given.channel_binding === 'require' && !hasTls) {
+    return 'channel_binding=require (or PGCHANNELBINDING) needs TLS, such as sslmode=require'
   }
   const isHalf = hasTls && (sslcert === undefined) !== (sslkey === undefined)
   return isHalf ? 'sslcert and sslkey (PGSSLCERT and PGSSLKEY) need each other' : undefined
@@ -142,13 +161,13 @@ function findSystemUser(): string | undefined {
 }
 
 /**
- * The parameters of a URL, or what is wrong with it. As in libpq, a parameter after the ? wins over the same part before
- * it, and + stands for itself.
+ * The parameters of a URL, and what messages may show of it; or what is wrong with it. As in libpq, a parameter after the ? wins
+ * over the same part before it, and + stands for itself.
  */
-function parametersOf(url: string): URLSearchParams | string {
+function parametersOf(url: string) {
   const parts = splitUrl(url)
   if (parts === undefined) return MALFORMED
-  const { user, password, hosts, ports, path: dbname, query } = parts
+  const { user, password, hosts, ports, path: dbname, query, masked } = parts
   // A blank of options may be written as +, as `new URLSearchParams()` writes it.
   const pieces = query.split('&').map(piece => {
     return piece.replaceAll('+', /^options=.*-c\+/.test(piece) ? '%20' : '%2B')
@@ -159,8 +178,8 @@ function parametersOf(url: string): URLSearchParams | string {
   const unknown = names.find(name => !Object.hasOwn(PARAMETERS, name))
   if (unknown !== undefined) {
     // It may be a part of the password.
-    const isSecret = parameters.has('password')
-    return isSecret ? MALFORMED : `its parameter ${JSON.stringify(unknown.slice(0, 50))} is unknown`
+    if (parameters.has('password')) return MALFORMED
+    return `its parameter ${JSON.stringify(unknown.slice(0, 50))} is none of ${KNOWN.join(', ')}`
   }
   if (new Set(names).size < names.length) return 'it has a parameter twice'
   const empty = names.find(name => name !== 'password' && parameters.get(name) === '')
@@ -169,11 +188,18 @@ function parametersOf(url: string): URLSearchParams | string {
   for (const [name, text] of Object.entries(before)) {
     if (text !== '' && !parameters.has(name)) parameters.set(name, decodeURIComponent(text))
   }
-  return parameters
+  const shown = query.split('&').map(piece => {
+    return decodeURIComponent(piece).startsWith('password=') ? 'password=***' : piece
+  })
+  return { parameters, url: masked + shown.join('&') }
 }
 
 function isHost(text: string): boolean {
   return text.startsWith('/') || isIP(text) !== 0 || /^[^\s@:/?#[\]]*$/.test(text)
+}
+
+function isNeverRight(): boolean {
+  return false
 }
 
 function isPort(text: string): boolean {

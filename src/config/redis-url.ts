@@ -18,7 +18,7 @@ function locateRedis(url: string, _: Environment, refuse: Refuse) {
   // In a list, the scheme, the credentials and the database 0 may stand in each entry.
   const parts = splitUrl(url.replaceAll(/\/0?(?=,)/g, '').replaceAll(`,${start}`, ','))
   if (parts === undefined) return refuse({ why: MALFORMED })
-  const { user, password, hosts, ports, path } = parts
+  const { user, password, hosts, ports, path, masked } = parts
   const numbers = ports.map(port => Number(port || 6379))
   if (/,/.test(user + password)) {
     return refuse({
@@ -26,14 +26,15 @@ function locateRedis(url: string, _: Environment, refuse: Refuse) {
     })
   }
   if (hosts.some(host => /^$|#/.test(host)) || numbers.some(port => port < 1 || port > 65_535)) {
-    return refuse({ why: 'a node in it is not HOST, HOST:PORT or [IPV6]:PORT' })
+    return refuse({ text: masked, why: 'a node in it is not HOST, HOST:PORT or [IPV6]:PORT' })
   }
   if (!/^\d{0,6}$/.test(path) || url.includes('?') || (hosts.length > 1 && Number(path) > 0)) {
-    return refuse({ why: 'only the number of a database may follow its host, and 0 in a Cluster' })
+    const why = 'only the number of a database may follow its host, and 0 in a Cluster'
+    return refuse({ text: masked, why })
   }
   return {
-    /** The text of the setting. It may have a password: show it through `maskCredentials` only. */
-    url,
+    /** The text of the setting without user and password. */
+    url: masked,
     /** Several are nodes of one Redis Cluster. One may be a server or a node of a Cluster. */
     nodes: hosts.map((host, index) => ({
       host: decodeURIComponent(host),

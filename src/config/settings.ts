@@ -22,20 +22,38 @@ const databaseUrl: values.ValueKind<DatabaseLocation> = {
 const EXTRAS_OF_FILE_URL =
   'a file: URL has no parameters here: leave out ? and # and what follows them, or give the path without file: if they are part of its name'
 
+/** Texts that were meant for something else, and would become files, perhaps with a password in their names. */
+const NO_FILES: readonly (readonly [form: RegExp, why: string])[] = [
+  // better-sqlite3 would trim the path and open another file.
+  [/^\s|\s$/, 'a blank stands before or after it: leave it out'],
+  [/^(?:file:)?["'`]/i, 'it begins with a quote: leave its quotes out'],
+  [/^(?:file:)?~/i, '~ stands for no folder here: write the whole path'],
+  [/^(?:file:)?[${]/i, 'it begins with a variable that nothing has replaced: write its value'],
+  [/^\/\//, 'it begins with two slashes: write postgres: before them, or one slash for a path'],
+  [
+    /^(?![a-z][a-z\d+.-]*:\/\/).*:\/\//is,
+    'something stands before the scheme of a URL: leave it out',
+  ],
+  [
+    /^(?!file:)(?:.*[\s;])?(?:(?:host|port|user|db)(?:addr|name| ?id)?|server|data(?:base| source)|address|uid|pass(?:word|file)?|pwd|token|secret|service)\s*=/is,
+    'it is a list of names and values: write it as a URL, or file: before it if it is the path of a file',
+  ],
+]
+
 function locateDatabase(url: string, variables: Environment, refuse: values.Refuse) {
   if (isPostgresUrl(url)) return locatePostgres(url, variables, refuse)
   if (/^file:[^?#]*[?#]/i.test(url)) return refuse({ why: EXTRAS_OF_FILE_URL })
-  const path = filePathOf(url)
-  // better-sqlite3 would trim the path and open another file.
-  if (path === undefined || path.trim() !== path || /^$|\0/.test(path)) return undefined
-  /** `path` is one of the file system, or `:memory:`. */
+  const [, why] = NO_FILES.find(([form]) => form.test(url)) ?? []
+  const path = why === undefined ? filePathOf(url) : undefined
+  if (path === undefined || /^$|\0/.test(path)) return refuse({ why })
+  /** `url` is the text of the setting, `path` one of the file system, or `:memory:`. */
   return { kind: 'sqlite', url, path } as const
 }
 
 function filePathOf(url: string): string | undefined {
-  // An unknown scheme, or `:memory:` in other letter case, would name a file. A single letter is a drive of Windows.
-  if (/^(?!file:)[a-z][a-z\d+.-]+:/i.test(url)) return undefined
-  if (/^:memory:$/i.test(url) && url !== ':memory:') return undefined
+  if (url === ':memory:') return url
+  // An unknown scheme or a host would name a file. A single letter is a drive of Windows.
+  if (/^(?!file:)[^/\\]{2,}:/i.test(url)) return undefined
   try {
     return /^[a-z]+:\/\//i.test(url) ? fileURLToPath(url) : url.replace(/^file:/i, '')
   } catch {
@@ -83,7 +101,7 @@ const SETTINGS = {
   limitsFile: [
     'LIMITS_FILE',
     values.matching(
-      /\.(?:json|m?js)$/,
+      /^(?!.*:\/\/).*\.(?:json|m?js)$/,
       'the path of a .json file or an ES module (.js, .mjs) with the rules of the limits',
     ),
   ],
@@ -190,6 +208,12 @@ export function checkSettings(texts: Environment) {
   return { config: Object.freeze(config), problems }
 }
 
+/** Texts that a program has passed on as they are written for another one, such as `docker --env-file` those for a shell. */
+const NO_VALUES: readonly (readonly [form: RegExp, why: string])[] = [
+  [/^(["'`]).*\1$/s, 'it is in quotes: leave them out'],
+  [/^(?:\$\w+|\$?\{.*\})$/s, 'it is a variable that nothing has replaced: write its value'],
+]
+
 /** The value of a text. If it is wrong, `problems` gets a line for each mistake. */
 function readText<T>(
   kind: values.ValueKind<T>,
@@ -197,10 +221,13 @@ function readText<T>(
   variables: Environment,
   problems: string[],
 ): T | undefined {
-  const shown = { ...given, ...(kind.isSecret && { text: '***' }), mayBe: kind.mayBe }
+  const shown = kind.isSecret ? '***' : maskCredentials(given.text)
+  const { name, text } = given
   const before = problems.length
-  const refuse: values.Refuse = mistake => void problems.push(describe({ ...shown, ...mistake }))
-  const value = kind.read(given.text, variables, refuse)
+  const refuse: values.Refuse = mistake =>
+    void problems.push(describe({ name, text: shown, mayBe: kind.mayBe, ...mistake }))
+  const [, why] = NO_VALUES.find(([form]) => form.test(text)) ?? []
+  const value = why === undefined ? kind.read(text, variables, refuse) : refuse({ why })
   if (value === undefined && problems.length === before) refuse({})
   return value
 }
@@ -209,8 +236,8 @@ function readText<T>(
 export const NEEDS_TOKEN = 'MANAGEMENT_TOKEN, which it needs beyond loopback, is not set'
 
 /**
- * A line for the operator about a setting that cannot be used: its name, its value with credentials masked, `why` if the
- * value alone does not show it, and what it may be.
+ * A line for the operator about a setting that cannot be used: its name, its value without credentials, `why` if the value
+ * alone does not show it, and what it may be.
  */
 export function describeProblem(name: VariableName, text: string, why?: string): string {
   return describe({ name, text, why, mayBe: VARIABLES[name].kind.mayBe })
@@ -221,7 +248,7 @@ function describe({ name, text, why, mayBe }: values.Mistake): string {
   return `${name} was ${quote(text)}${reason}; it may be ${mayBe}`
 }
 
-/** A line for the operator about a mistake in what a setting or an option names. */
+/** A line for the operator about a mistake in what a setting or an option names. `text` has no credentials. */
 export function describeMistake(name: string, text: string, mistake: string): string {
   return `${name} was ${quote(text)}: ${mistake}`
 }
@@ -248,5 +275,5 @@ function merge(...sources: readonly Environment[]): Environment {
 }
 
 function quote(text: string): string {
-  return JSON.stringify(maskCredentials(text))
+  return JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}…` : text)
 }

@@ -13,7 +13,7 @@ export const MALFORMED =
 
 /**
  * The parts of a URL, which may have several hosts or none, unlike in `new URL()`. They are as written, and '' if the URL
- * leaves them out. `undefined` if the text is no such URL.
+ * leaves them out. `masked` is the URL up to its query, without user and password. `undefined` if the text is no such URL.
  */
 export function splitUrl(url: string) {
   const parts = URL_PARTS.exec(url)
@@ -24,7 +24,9 @@ export function splitUrl(url: string) {
   const [, user = '', password = '', , path = '', query = ''] = parts
   const hosts = places.map(place => place?.[1] ?? place?.[2] ?? '')
   const ports = places.map(place => place?.[3] ?? '')
-  return { user, password, hosts, ports, path, query }
+  // No other part has an @.
+  const masked = url.slice(0, url.length - query.length).replace(/^([^/]*\/\/)[^@]*@/, '$1***@')
+  return { user, password, hosts, ports, path, query, masked }
 }
 
 function isDecodable(text: string): boolean {
@@ -36,37 +38,12 @@ function isDecodable(text: string): boolean {
 }
 
 /**
- * The value of a setting with its credentials masked, cut after 200 characters. Of a malformed URL only the scheme is shown:
- * nobody can tell where a password in it ends.
+ * The text of a setting as a message may show it. Where there may be a password in it, only its scheme is left: nobody can tell
+ * where a password ends in what was not understood.
  */
 export function maskCredentials(text: string): string {
-  const [scheme = ''] = /^(?!file:)[a-z][a-z\d+.-]+:(?:\/\/)?/i.exec(text) ?? []
-  const loginAt = scheme === '' ? text.indexOf('//') + 2 : scheme.length
-  const isUrl = loginAt > 1 && !/^file:/i.test(text)
-  const rest = text.slice(loginAt)
-  // A list of origins is malformed too, but has no password without any @.
-  const mayHaveLogin =
-    (isUrl && (rest.includes('@') || looksLikeLogin(rest))) || /^(?!http).*\/\/$/i.test(scheme)
-  const isMalformed = mayHaveLogin && splitUrl(text) === undefined
-  const shown = isMalformed ? `${scheme}***` : text.replace(/^([^@/]*\/\/)[^/]*@/, '$1***@')
-  const masked = maskSecret(shown)
-  return masked.length > 200 ? `${masked.slice(0, 200)}…` : masked
-}
-
-/** Whether `user:password` is where the hosts should be, because the @ after it is missing or encoded. */
-function looksLikeLogin(text: string): boolean {
-  const [authority = ''] = text.split(/[/?#]/, 1)
-  return authority.split(',').some(host => {
-    const port = host.slice(host.lastIndexOf(']') + 1).split(':')[1] ?? ''
-    return !/^\d*$/.test(port) || Number(port) > 65_535
-  })
-}
-
-/** Masks everything after the first name of a secret and its =. The name may be encoded, and the value may contain &. */
-function maskSecret(text: string): string {
-  for (const { 0: found, 1: name = '', index } of text.matchAll(/(?<![\w%])([\w%]+)\s*=/g)) {
-    if (/pass|pwd|secret|token|key|%/i.test(name))
-      return `${text.slice(0, index + found.length)}***`
-  }
-  return text
+  const [scheme = ''] = /^[a-z][a-z\d+.-]*:(?:\/\/)?/i.exec(text) ?? []
+  const isPlace = (entry: string) => URL.canParse(entry.replace(/^(?!.*\/\/)/, 'x://'))
+  const isHarmless = !text.includes('//') || text.split(',').every(isPlace)
+  return isHarmless && !/[@=%]/.test(text) ? text : `${scheme}***`
 }

@@ -19,6 +19,7 @@ export type Refuse = (mistake: Partial<Mistake>) => undefined
 /** What is wrong. Fields that `refuse` does not get come from the text that is being read. */
 export interface Mistake {
   readonly name: string
+  /** As the message shows it, without credentials. */
   readonly text: string
   readonly mayBe: string
   /** Completes the sentence "NAME was TEXT, but …", where `mayBe` is not enough. It shows no credentials. */

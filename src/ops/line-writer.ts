@@ -1,5 +1,6 @@
 import { fstatSync, writeSync, writev } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isatty } from 'node:tty'
 
 /**
  * Lines are collected up to this size, because a write per line would cost as much as reading a user. Files are
@@ -35,6 +36,7 @@ const FLUSH_POLL_MS = 2
  */
 export function createLineWriter(descriptor: number, { maxWaitingChars = MAX_WAITING_CHARS } = {}) {
   const isNonBlocking = isPipe(descriptor)
+  const isTerminal = isatty(descriptor)
   /** Bytes, because concatenated strings keep their parts, which take five times the memory. */
   const chunks: Buffer[] = []
   let waitingBytes = 0
@@ -112,9 +114,9 @@ export function createLineWriter(descriptor: number, { maxWaitingChars = MAX_WAI
     }
   }
 
-  /** Retries after every error except EPIPE: EAGAIN of a full pipe and ENOSPC of a full disk may pass. */
+  /** Retries until the reader of a pipe or the terminal is gone: EAGAIN of a full pipe and ENOSPC of a full disk may pass. */
   function handleError({ code }: NodeJS.ErrnoException): void {
-    if (code === 'EPIPE') {
+    if (code === 'EPIPE' || (code === 'EIO' && isTerminal)) {
       isReaderGone = true
       chunks.length = 0
       open = ''

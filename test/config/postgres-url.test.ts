@@ -26,6 +26,7 @@ const DEFAULTS: Omit<PostgresLocation, 'url'> = {
   database: SYSTEM_USER,
   password: undefined,
   tls: undefined,
+  channelBinding: 'prefer',
   applicationName: 'user-records-service',
   connectTimeoutMs: undefined,
   options: undefined,
@@ -55,7 +56,10 @@ const UNEQUAL = 'it has more or fewer ports (also of PGPORT) than hosts (also of
 const SECONDS = 'it may be a whole number of seconds, where 0 is the default of the service'
 const UNENCRYPTED =
   'its parameters for TLS have no effect without sslmode, and nothing would be encrypted'
+const UNBOUND = 'channel_binding=require (or PGCHANNELBINDING) needs TLS, such as sslmode=require'
 const TOGETHER = 'sslcert and sslkey (PGSSLCERT and PGSSLKEY) need each other'
+const KNOWN =
+  'host, port, user, password, dbname, sslmode, sslrootcert, sslcert, sslkey, channel_binding, target_session_attrs, application_name, connect_timeout, options'
 const MALFORMED =
   'it cannot be taken apart: a blank and each of % @ / ? & in its user or password must be percent-encoded (%40 for @)'
 
@@ -100,12 +104,16 @@ describe('DATABASE_URL', () => {
     ['postgres://h?password=a+b%2Bc', { ...one('h'), password: 'a+b+c' }],
     ['postgres://?application_name=my%20app', { applicationName: 'my app' }],
     ['postgres://?connect_timeout=3', { connectTimeoutMs: 3000 }],
+    ['postgres://?channel_binding=disable', { channelBinding: 'disable' }],
+    ['postgres://?target_session_attrs=read-write&channel_binding=prefer', {}],
+    ['postgres://?target_session_attrs=primary', {}],
     [
       'postgres://?options=-c+search_path%3Dapp+-c+work_mem%3D1MB',
       { options: '-c search_path=app -c work_mem=1MB' },
     ],
   ])('%j is understood as in libpq', (url, expected) => {
-    expect(locate(url)).toEqual({ ...DEFAULTS, ...expected, url })
+    const shown = url.replace(/\/\/[^@]*@/, '//***@').replace(/password=[^&]*/, 'password=***')
+    expect(locate(url)).toEqual({ ...DEFAULTS, ...expected, url: shown })
   })
 
   test.each<[string, Partial<PostgresLocation['tls']>]>([
@@ -129,12 +137,19 @@ describe('DATABASE_URL', () => {
     ['h?sslmode=allow', `its sslmode is wrong: ${MODES}`],
     ['h?sslmode', 'its parameter sslmode is empty'],
     ['h?sslrootcert=&sslmode=require', 'its parameter sslrootcert is empty'],
-    ['h?sslmod=require', 'its parameter "sslmod" is unknown'],
-    ['h?__proto__=x', 'its parameter "__proto__" is unknown'],
+    ['h?sslmod=require', `its parameter "sslmod" is none of ${KNOWN}`],
+    ['h?__proto__=x', `its parameter "__proto__" is none of ${KNOWN}`],
     [
       'h?hostaddr=10.0.0.1',
       'its hostaddr is wrong: it may be left out only, because PGHOST also takes addresses',
     ],
+    ['h?channel_binding=on', 'its channel_binding is wrong: it may be disable, prefer or require'],
+    ['h?channel_binding=require', UNBOUND],
+    ['h?channel_binding=require&sslmode=disable', UNBOUND],
+    ...['any', 'read-only', 'standby', 'prefer-standby'].map(wish => [
+      `h?target_session_attrs=${wish}`,
+      'its target_session_attrs is wrong: it may be read-write or primary, because the service uses the host that takes writes',
+    ]),
     ['h?user=a&us%65r=b', 'it has a parameter twice'],
     ['h?user=x@y', MALFORMED],
     ['h?connect_timeout=1.5', `its connect_timeout is wrong: ${SECONDS}`],
@@ -167,6 +182,7 @@ describe('DATABASE_URL', () => {
     ...['postgres://h?sslmode=allow&password=s3cret', 'postgres://h?password=x@s3cret&port=0'],
     ...['postgres://h?sslpassword=s3cret', 'postgres:ann:s3cret//x@h/users'],
     ...['postgres://ann:/?s3cret=x@h/users', 'postgres://h?password=x&s3cret=y'],
+    ...['postgres://h?p%61ssword=s3cret&sslmode=allow', 'postgres://h?password=x&port=0&s3cret'],
   ])('%j is refused without its password', url => {
     const problems = problemsWith(url)
     expect(problems).toHaveLength(1)
@@ -185,6 +201,8 @@ describe('variables of libpq', () => {
     PGSSLROOTCERT: 'ca.pem',
     PGSSLCERT: 'c.pem',
     PGSSLKEY: 'k.pem',
+    PGCHANNELBINDING: 'require',
+    PGTARGETSESSIONATTRS: 'primary',
     PGAPPNAME: 'app',
     PGCONNECT_TIMEOUT: '5',
     PGOPTIONS: '-c search_path=app',
@@ -199,6 +217,7 @@ describe('variables of libpq', () => {
       ...at(['g', 6000], ['/tmp', 6001]),
       database: 'users',
       tls: { verify: 'full', rootCertificate: 'ca.pem', certificate: 'c.pem', key: 'k.pem' },
+      channelBinding: 'require',
       applicationName: 'app',
       connectTimeoutMs: 5000,
       options: '-c search_path=app',
@@ -209,7 +228,7 @@ describe('variables of libpq', () => {
 
   test('yield to what the URL has, also if they are wrong, and count as unset if they are empty', () => {
     const url =
-      'postgres://ann:pw@h:1/d?sslmode=require&sslrootcert=r&sslcert=c&sslkey=k&application_name=a&connect_timeout=1&options=-c%20a%3Db'
+      'postgres://ann:pw@h:1/d?sslmode=require&sslrootcert=r&sslcert=c&sslkey=k&channel_binding=disable&target_session_attrs=read-write&application_name=a&connect_timeout=1&options=-c%20a%3Db'
     const wrong = { PGPORT: 'x', PGSSLMODE: 'prefer', PGCONNECT_TIMEOUT: 'soon', PGHOST: '[' }
     expect(locate(url, { ...ALL, ...wrong })).toEqual(locate(url))
     const empty = Object.fromEntries(Object.keys(ALL).map(name => [name, '']))

@@ -42,6 +42,10 @@ const DEFAULTS: Config = {
 
 const ENV_EXAMPLE = fileURLToPath(new URL('../../.env.example', import.meta.url))
 
+/** What is wrong with a list of the parts of a URL. */
+const LIST =
+  'it is a list of names and values: write it as a URL, or file: before it if it is the path of a file'
+
 const LONG_TOKEN = 'x'.repeat(1000)
 
 function fileAt(url: string, path = url): Config['database'] {
@@ -85,6 +89,16 @@ describe('loadConfig accepts', () => {
     ],
     ['DATABASE_URL', 'C:\\users.db', file('C:\\users.db')],
     ['DATABASE_URL', './a:b?#.db', file('./a:b?#.db')],
+    ['DATABASE_URL', 'data/x=1.db', file('data/x=1.db')],
+    ['DATABASE_URL', 'the users.db', file('the users.db')],
+    ['DATABASE_URL', 'file:./~a $b.db', file('file:./~a $b.db', './~a $b.db')],
+    ['DATABASE_URL', 'file:host=1 port=2.db', file('file:host=1 port=2.db', 'host=1 port=2.db')],
+    ['DATABASE_URL', 'C:\\ann:x@home\\users.db', file('C:\\ann:x@home\\users.db')],
+    [
+      'DATABASE_URL',
+      'file:///data/ann@home.db',
+      file('file:///data/ann@home.db', '/data/ann@home.db'),
+    ],
     ['CACHE_STORE', 'none', { cacheStore: 'none' }],
     ['REDIS_PREFIX', 'app/users_1.x-y:', { redisPrefix: 'app/users_1.x-y:' }],
     ['MANAGEMENT_PORT', '0', { managementPort: 0 }],
@@ -200,6 +214,67 @@ describe('wrong values:', () => {
     ])
   })
 
+  const URL_FORM = 'postgres://ann:s3cret@h/users'
+
+  test.each([
+    [`"${URL_FORM}"`, 'it is in quotes: leave them out'],
+    [`'./users.db'`, 'it is in quotes: leave them out'],
+    ['":memory:"', 'it is in quotes: leave them out'],
+    [`"${URL_FORM}`, 'it begins with a quote: leave its quotes out'],
+    [`file:"/data/users.db"`, 'it begins with a quote: leave its quotes out'],
+    [` ${URL_FORM}`, 'a blank stands before or after it: leave it out'],
+    ['/data/users.db ', 'a blank stands before or after it: leave it out'],
+    [`psql '${URL_FORM}'`, 'something stands before the scheme of a URL: leave it out'],
+    [`DATABASE_URL=${URL_FORM}`, 'something stands before the scheme of a URL: leave it out'],
+    [
+      `jdbc:postgresql://h/db?password=s3cret`,
+      'something stands before the scheme of a URL: leave it out',
+    ],
+    [`/usr/bin/psql ${URL_FORM}`, 'something stands before the scheme of a URL: leave it out'],
+    [`file:${URL_FORM}`, 'something stands before the scheme of a URL: leave it out'],
+    [
+      '//ann:s3cret@h/users',
+      'it begins with two slashes: write postgres: before them, or one slash for a path',
+    ],
+    ['~/users.db', '~ stands for no folder here: write the whole path'],
+    ['file:~ann/users.db', '~ stands for no folder here: write the whole path'],
+    [`\${DATABASE_URL}`, 'it is a variable that nothing has replaced: write its value'],
+    ['{{ database_url }}', 'it is a variable that nothing has replaced: write its value'],
+    ['$HOME/users.db', 'it begins with a variable that nothing has replaced: write its value'],
+    [
+      `file:\${DATA}/users.db`,
+      'it begins with a variable that nothing has replaced: write its value',
+    ],
+    ['host=h user=ann password=s3cret', LIST],
+    ['user=ann password=s3cret', LIST],
+    ['Server=h;Port=5432;Database=users;User Id=ann;Password=s3cret;', LIST],
+    ['Data Source = h; Password = s3cret', LIST],
+    ['sslmode=require dbname=users password=s3cret', LIST],
+  ])('DATABASE_URL=%j is refused with a sentence that says what to write: %s', (url, why) => {
+    const [line = '', ...others] = problemsOf({ DATABASE_URL: url })
+    expect(others).toEqual([])
+    expect(line).toMatch(/^DATABASE_URL was "[^\n]*$/)
+    expect(line.split('", ')[1]?.split('; it may be ')[0]).toBe(`but ${why}`)
+    expect(line).not.toContain('s3cret')
+  })
+
+  test.each([
+    ['REDIS_URL', '"redis://:s3cret@cache"', 'it is in quotes: leave them out'],
+    ['PORT', `'3000'`, 'it is in quotes: leave them out'],
+    ['MANAGEMENT_TOKEN', '"s3cret-of-operators"', 'it is in quotes: leave them out'],
+    [
+      'MANAGEMENT_TOKEN',
+      `\${MANAGEMENT_TOKEN}`,
+      'it is a variable that nothing has replaced: write its value',
+    ],
+    ['LIMITS_FILE', '$LIMITS_FILE', 'it is a variable that nothing has replaced: write its value'],
+  ])('%s=%s is refused, because %s', (name, text, why) => {
+    const [line = '', ...others] = problemsOf({ [name]: text })
+    expect(others).toEqual([])
+    expect(line).toMatch(new RegExp(`^${name} was ".*", but ${why}; it may be `))
+    expect(line).not.toContain('s3cret')
+  })
+
   test.each([
     ...['fifteen-letters', 'x', 'x'.repeat(1001), 'a b c d e f g h i', 'sixteen-lètters!'],
     ...['sixteen-letters\n', 'postgres://ann:pass@h/a b'],
@@ -211,12 +286,13 @@ describe('wrong values:', () => {
   })
 
   test.each<[VariableName, string, string]>([
-    ['DATABASE_URL', 'mysql://user:s3cret@host/db', '"mysql://***@host/db"'],
-    ['CACHE_STORE', 'redis://:s3cret@cache:6379', '"redis://***@cache:6379"'],
-    ['REDIS_URL', 'tcp://:s3cret@cache:6379', '"tcp://***@cache:6379"'],
-    ['CORS_ORIGINS', 'https://ann:s3cret@app.example', '"https://***@app.example"'],
-    ['LIMITS_FILE', 'https://x/limits?access_token=s3cret', '"https://x/limits?access_token=***"'],
-    ['LIMITS_FILE', 'https://x/limits?next=token=s3cret', '"https://x/limits?next=token=***"'],
+    ['DATABASE_URL', 'mysql://user:s3cret@host/db', '"mysql://***"'],
+    ['DATABASE_URL', 'ann_1:s3cret@host/db', '"***"'],
+    ['CACHE_STORE', 'redis://:s3cret@cache:6379', '"redis://***"'],
+    ['REDIS_URL', 'tcp://:s3cret@cache:6379', '"tcp://***"'],
+    ['CORS_ORIGINS', 'https://ann:s3cret@app.example', '"https://***"'],
+    ['LIMITS_FILE', 'https://x/limits?access_token=s3cret', '"https://***"'],
+    ['LIMITS_FILE', 'https://x/?access_token=s3cret.json', '"https://***"'],
   ])('%s masks the credentials of %j in its refusal', (name, text, shown) => {
     const problems = problemsOf({ [name]: text })
     expect(problems).toHaveLength(1)

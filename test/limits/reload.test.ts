@@ -20,7 +20,7 @@ const statusOf = (agent: string) => app.statusOf('GET /users', { 'User-Agent': a
 const blocking = (agent: string) => ({ blocklist: [{ name: agent, userAgent: agent }] })
 
 test('a reload on SIGHUP that failed ends nothing, and the next one reloads', async () => {
-  const { begin, request, end } = watchReloads()
+  const { begin, request, end } = watchReloads(['SIGHUP'])
   onTestFinished(end)
   const unhandled: unknown[] = []
   const listen = (reason: unknown) => unhandled.push(reason)

@@ -132,7 +132,7 @@ const CONFINED = z.object({
   command: z.array(z.string()).default([]),
   deploy: z.object({ replicas: z.string() }).optional(),
   read_only: z.literal(true),
-  tmpfs: z.array(z.string().regex(/^\/[\w/]+:size=.*,noexec,nosuid,nodev$/)),
+  tmpfs: z.array(z.string().regex(/^\/[\w/]+:size=.*,noexec,nosuid,nodev$/)).optional(),
   cap_drop: z.tuple([z.literal('ALL')]),
   security_opt: z.tuple([z.literal('no-new-privileges:true')]),
   pids_limit: z.int(),

@@ -54,7 +54,7 @@ test.each([
 test('the log begins with version, database and number of rules, and has a JSON line for each request', async () => {
   const cwd = temporaryFolder()
   writeFileSync(join(cwd, 'limits.json'), '{"track":[{"path":"a"}],"safelist":[{"ip":"::1"}]}')
-  const env = { LIMITS_FILE: 'limits.json', DATABASE_URL: 'token=hush-hush.db' }
+  const env = { LIMITS_FILE: 'limits.json', DATABASE_URL: 'the users.db' }
   const service = await spawnService({ cwd, env })
   for (const id of ['first', 'second']) {
     await fetch(`${service.url}/users`, { headers: { 'X-Request-Id': id } })
@@ -64,7 +64,7 @@ test('the log begins with version, database and number of rules, and has a JSON 
   const time = expect.any(String)
   const msg = 'starting'
   expect(await logAfterStop(service)).toEqual([
-    { level: 'info', time, msg, version, database: 'token=***', rules: 2 },
+    { level: 'info', time, msg, version, database: 'the users.db', rules: 2 },
     expect.objectContaining({ level: 'warn', msg: 'limits may not work as intended' }),
     expect.objectContaining({ msg: 'listening', docs: `${service.url}/docs` }),
     expect.objectContaining({ requestId: 'first' }),

@@ -1,7 +1,9 @@
+import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { expect, test } from 'vitest'
+import type { Readable } from 'node:stream'
+import { expect, onTestFinished, test } from 'vitest'
 import { beginPost } from '../support/begin-post.ts'
 import { newUserBody } from '../support/builders.ts'
 import { rowsIn } from '../support/databases.ts'
@@ -10,7 +12,13 @@ import { temporaryFolder } from '../support/open-test-app.ts'
 import { type RawAnswer, type RawExchange, sendRaw } from '../support/raw-http.ts'
 import { AS_JSON, askAndClose, CLOSING, requestBytes } from '../support/raw-request.ts'
 import { managementUrlOf } from '../support/service-pair.ts'
-import { linesOf, type SpawnedService, spawnService } from '../support/spawn-service.ts'
+import {
+  linesOf,
+  MAIN,
+  type SpawnedService,
+  spawnMain,
+  spawnService,
+} from '../support/spawn-service.ts'
 import { until } from '../support/until.ts'
 
 /** Longer than a test may take, so that no stop ends by its timeout. */
@@ -93,6 +101,56 @@ test('a second signal ends the service at once with exit code 1', async () => {
   const { code } = await service.exited.finally(() => clearInterval(repeat))
   expect(code).toBe(1)
   expect(await post.ended).toMatchObject([{ status: 100 }])
+})
+
+/** Modules of limits that never come to their end, each after it said that it began. */
+const ENDLESS = ['await new Promise(() => {})', 'for (;;);'].map(
+  code => `import { writeSync } from 'node:fs'; writeSync(2, 'loading'); ${code}`,
+)
+
+function folderWithLimits(code: string): string {
+  const cwd = temporaryFolder()
+  writeFileSync(join(cwd, 'limits.mjs'), code)
+  return cwd
+}
+
+test.each(ENDLESS)('a signal ends a start that loads the limits %j', async code => {
+  const env = { LIMITS_FILE: 'limits.mjs', PORT: '0' }
+  const service = spawnMain({ cwd: folderWithLimits(code), env })
+  await once(service.process.stderr as Readable, 'data')
+  expect(await service.end('SIGTERM')).toEqual({ code: null, stdout: '', stderr: 'loading' })
+  expect(service.process.signalCode).toBe('SIGTERM')
+})
+
+test('a signal ends a start that waits for the name in HOST, with exit code 0', async () => {
+  const silent = `data:text/javascript,${encodeURIComponent(`
+    import dns from 'node:dns'
+    dns.lookup = () => process.stderr.write('asked')`)}`
+  const env = { HOST: 'slow.example', PORT: '0', NODE_OPTIONS: `--import=${silent}` }
+  const service = spawnMain({ cwd: temporaryFolder(), env })
+  await once(service.process.stderr as Readable, 'data')
+  const { code, stdout } = await service.end('SIGTERM')
+  expect([code, linesOf(stdout).at(-1)?.msg]).toEqual([0, 'stopped before it was ready'])
+})
+
+const AS_FIRST = ['--user', '--map-root-user', '--pid', '--fork']
+const canBeFirst = spawnSync('unshare', [...AS_FIRST, 'true']).status === 0
+if (!canBeFirst) console.log('the process with the id 1 is not tested: no namespaces by `unshare`')
+
+test.skipIf(!canBeFirst)('a signal also ends a start as the process with the id 1', async () => {
+  const child = spawn('unshare', [...AS_FIRST, process.execPath, MAIN], {
+    cwd: folderWithLimits(ENDLESS[0] as string),
+    env: { PATH: process.env.PATH, LIMITS_FILE: 'limits.mjs', PORT: '0' },
+  })
+  onTestFinished(() => void child.kill('SIGKILL'))
+  await once(child.stderr, 'data')
+  const ended = once(child, 'exit')
+  const first = readFileSync(`/proc/${child.pid}/task/${child.pid}/children`, 'utf8')
+  onTestFinished(() => {
+    if (child.exitCode === null) process.kill(Number(first), 'SIGKILL')
+  })
+  process.kill(Number(first), 'SIGTERM')
+  expect(await ended).toEqual([143, null])
 })
 
 test.each([

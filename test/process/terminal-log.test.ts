@@ -1,5 +1,7 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
+import { readdirSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { createTerminalFormat } from '../../src/ops/logger.ts'
 import { newUserBody } from '../support/builders.ts'
@@ -12,29 +14,75 @@ const version = spawnSync('script', ['--version'], { encoding: 'utf8' }).stdout
 const hasScript = version?.includes('util-linux') ?? false
 if (!hasScript) console.log('terminal-log.test.ts is skipped: no `script` of util-linux')
 
+/** A service on a terminal, which ends with `child`. */
+async function serveOnTerminal(cwd: string, env: Readonly<Record<string, string>> = {}) {
+  const command = `echo $$; exec ${process.execPath} ${MAIN}`
+  const child = spawn('script', ['--quiet', '--return', '--command', command, '/dev/null'], {
+    cwd,
+    env: { PATH: process.env.PATH, TERM: 'dumb', NO_COLOR: '1', PORT: '0', ...env },
+    stdio: ['pipe', 'pipe', 'inherit'],
+  })
+  onTestFinished(() => {
+    child.kill('SIGKILL')
+  })
+  let output = ''
+  child.stdout.on('data', chunk => {
+    output += chunk
+  })
+  const linesAfterStart = async (count: number) => {
+    const lines = () => output.replaceAll('\r', '').split('\n').slice(0, -1)
+    await untilPasses(() => expect(lines().length).toBeGreaterThanOrEqual(count + 3))
+    return lines().slice(2)
+  }
+  const [listening = ''] = await linesAfterStart(0)
+  const [, url = ''] = /listening on (\S+), /.exec(listening) ?? []
+  return { child, pid: Number.parseInt(output, 10), url, linesAfterStart, printed: () => output }
+}
+
+const untilGone = (url: string) =>
+  untilPasses(() => expect(fetch(`${url}/livez`)).rejects.toThrow())
+
+test.skipIf(!hasScript)('serve ends in order when its terminal is closed', async () => {
+  const cwd = temporaryFolder()
+  const { child, url } = await serveOnTerminal(cwd)
+  await ask({ url }, 'POST /users', newUserBody())
+  child.kill('SIGKILL')
+  await untilGone(url)
+  await untilPasses(() => expect(readdirSync(join(cwd, 'data'))).toEqual(['users.db']))
+})
+
+test.skipIf(!hasScript)(
+  'serve with LIMITS_FILE reads it again when its terminal is closed, and goes on without a log',
+  async () => {
+    const cwd = temporaryFolder()
+    const write = (rules: object) => writeFileSync(join(cwd, 'limits.json'), JSON.stringify(rules))
+    write({})
+    const { child, url, pid } = await serveOnTerminal(cwd, { LIMITS_FILE: 'limits.json' })
+    onTestFinished(() => endIfThere(pid))
+    write({ blocklist: [{}] })
+    child.kill('SIGKILL')
+    const statuses = () =>
+      Promise.all(Array.from({ length: 100 }, async () => (await fetch(`${url}/users`)).status))
+    await untilPasses(async () => expect((await statuses()).at(-1)).toBe(403))
+    expect(await statuses()).toEqual(Array(100).fill(403))
+    process.kill(pid, 'SIGTERM')
+    await untilGone(url)
+  },
+)
+
+function endIfThere(pid: number): void {
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // It has ended.
+  }
+}
+
 test.skipIf(!hasScript)(
   'serve on a terminal prints its address and that of its docs, and then one short line for each request',
   async () => {
-    const command = `exec ${process.execPath} ${MAIN}`
-    const child = spawn('script', ['--quiet', '--return', '--command', command, '/dev/null'], {
-      cwd: temporaryFolder(),
-      env: { PATH: process.env.PATH, TERM: 'dumb', NO_COLOR: '1', PORT: '0' },
-      stdio: ['pipe', 'pipe', 'inherit'],
-    })
-    onTestFinished(() => {
-      child.kill('SIGKILL')
-    })
-    let printed = ''
-    child.stdout.on('data', chunk => {
-      printed += chunk
-    })
-    const linesAfterStart = async (count: number) => {
-      const lines = () => printed.replaceAll('\r', '').split('\n').slice(0, -1)
-      await untilPasses(() => expect(lines().length).toBeGreaterThanOrEqual(count + 2))
-      return lines().slice(1)
-    }
+    const { child, url, linesAfterStart, printed } = await serveOnTerminal(temporaryFolder())
     const [listening = ''] = await linesAfterStart(0)
-    const [, url = ''] = /listening on (\S+), /.exec(listening) ?? []
     const time = '\\d\\d:\\d\\d:\\d\\d'
     expect(listening).toMatch(new RegExp(`^${time} listening on ${url}, docs at ${url}/docs$`))
     await fetch(`${url}/docs`)
@@ -49,7 +97,7 @@ test.skipIf(!hasScript)(
     const closed = once(child, 'close')
     child.stdin.write('\x03')
     expect(await closed).toEqual([0, null])
-    expect(printed).toMatch(/stopped\r?\n$/)
+    expect(printed()).toMatch(/stopped\r?\n$/)
   },
 )
 

@@ -14,39 +14,32 @@ import { textInWords } from '../../limits/rules/describe-rules.ts'
 import { durationMs } from '../../limits/rules/rule-values.ts'
 import { openStorageForCommand } from '../../open-database.ts'
 import { readLimits } from '../../open-limits.ts'
+import { readConfig } from '../terminal/read-config.ts'
 import {
   EXIT,
   inWords,
   type JsonFlags,
-  print,
-  printJson,
-  readConfig,
+  notify,
+  type Outcome,
   type Terminal,
   UsageError,
 } from '../terminal/terminal.ts'
 
-/** Prints the bans in force, ordered by rule and then by client. */
-export async function listBans(terminal: Terminal, { json }: JsonFlags): Promise<number> {
+/** The bans in force, ordered by rule and then by client. */
+export async function listBans(terminal: Terminal): Promise<Outcome> {
   const { result: bans, now } = await withBans(readConfig(terminal), readBans)
-  const lines = bans.map(ban => lineOf(ban, now))
-  await (json
-    ? printJson(
-        terminal,
-        bans.map(ban => jsonOf(ban, now)),
-      )
-    : print(terminal, lines.join('\n') || 'no bans'))
-  return EXIT.done
+  return { lines: linesOf(bans, now), json: bans.map(ban => jsonOf(ban, now)) }
 }
 
 export interface LiftOptions extends JsonFlags {
   readonly key: string | undefined
-  readonly rule: string | undefined
-  readonly all: boolean
+  readonly rule?: string
+  readonly all?: boolean
 }
 
-/** Lifts the bans of a client, of a rule, of a client by a rule, or all. Prints the bans that were in force. */
-export async function liftBans(terminal: Terminal, options: LiftOptions): Promise<number> {
-  const { key, rule, all, json } = options
+/** Lifts the bans of a client, of a rule, of a client by a rule, or all. The outcome has the bans that were in force. */
+export async function liftBans(terminal: Terminal, options: LiftOptions): Promise<Outcome> {
+  const { key, rule, all = false } = options
   const isSome = key !== undefined || rule !== undefined
   if (all === isSome) throw new UsageError('bans lift needs a KEY, --rule NAME or both, or --all')
   const selection: BanSelection = {
@@ -54,37 +47,32 @@ export async function liftBans(terminal: Terminal, options: LiftOptions): Promis
     ...(rule !== undefined && { rule }),
   }
   const { result: bans, now } = await withBans(readConfig(terminal), store => store.lift(selection))
-  if (json) await printJson(terminal, { lifted: bans.length })
-  if (bans.length === 0 && isSome) {
-    const ofClient = key === undefined ? '' : ` of ${textInWords(key)}`
-    const byRule = rule === undefined ? '' : ` by the rule ${JSON.stringify(rule)}`
-    throw new OperatorError([`there is no ban${ofClient}${byRule}; see bans list`])
-  }
-  if (!json)
-    await print(terminal, bans.map(ban => `lifted: ${lineOf(ban, now)}`).join('\n') || 'no bans')
-  return EXIT.done
+  const json = { lifted: bans.length }
+  if (bans.length > 0 || !isSome) return { lines: linesOf(bans, now, 'lifted: '), json }
+  const ofClient = key === undefined ? '' : ` of ${textInWords(key)}`
+  const byRule = rule === undefined ? '' : ` by the rule ${JSON.stringify(rule)}`
+  notify(terminal, `there is no ban${ofClient}${byRule}; see bans list`)
+  return { lines: [], json, exitCode: EXIT.failed }
 }
 
-export interface BanOptions extends JsonFlags {
+/** The arguments and the option of `bans add`: a time as in rules, or else the bantime of the rule. */
+interface BanAddition {
   readonly rule: string
-  readonly key: string
-  /** A time as in rules; the bantime of the rule if left out. */
-  readonly time: string | undefined
+  readonly client: string
+  readonly for?: string
 }
 
-/** The arguments and the option of `bans add`. */
 const NAMES = { rule: 'RULE', client: 'KEY', for: '--for' } as const
 
 /** Bans a client as if it had broken a rule of LIMITS_FILE. Replaces an earlier ban of the same client and rule. */
-export async function addBan(terminal: Terminal, options: BanOptions): Promise<number> {
-  const { time } = options
+export async function addBan(terminal: Terminal, order: BanAddition): Promise<Outcome> {
+  const { for: time } = order
   if (time !== undefined && durationMs(time) === undefined) {
     const may = 'it may be a time such as "1 hour", more than 0 and at most a year'
     throw new UsageError(`--for was ${textInWords(time)}; ${may}`)
   }
   const config = readConfig(terminal)
   const { limitsFile, cacheStore } = config
-  const order = { rule: options.rule, client: options.key, for: time }
   const checked = checkBanOrder(order, {
     bans: limitsFile === undefined ? undefined : (await readLimits(limitsFile)).bans,
     isCounting: cacheStore !== 'none',
@@ -102,10 +90,7 @@ export async function addBan(terminal: Terminal, options: BanOptions): Promise<n
     await store.save(ban)
     return ban
   })
-  await (options.json
-    ? printJson(terminal, jsonOf(ban, now))
-    : print(terminal, `banned: ${lineOf(ban, now)}`))
-  return EXIT.done
+  return { lines: linesOf([ban], now, 'banned: '), json: jsonOf(ban, now) }
 }
 
 /** Few enough for one answer of the database in time. */
@@ -135,8 +120,11 @@ async function withBans<T>(
   }
 }
 
-function lineOf(ban: Ban, now: number): string {
-  const { rule, clientKey } = ban
-  const left = inWords(remainingOf(ban, now) / 1000)
-  return `${textInWords(rule)}  ${textInWords(clientKey)}  until ${endOf(ban, now)} (${left})`
+function linesOf(bans: readonly Ban[], now: number, start = ''): readonly string[] {
+  if (bans.length === 0) return ['no bans']
+  return bans.map(ban => {
+    const client = `${textInWords(ban.rule)}  ${textInWords(ban.clientKey)}`
+    const left = inWords(remainingOf(ban, now) / 1000)
+    return `${start}${client}  until ${endOf(ban, now)} (${left})`
+  })
 }

@@ -3,24 +3,21 @@ import { type PlainRule, plainRules, textInWords } from '../../limits/rules/desc
 import { findWarnings } from '../../limits/rules/rule-warnings.ts'
 import type { CheckedLimits } from '../../limits/rules/rules-schema.ts'
 import { readLimits, ruleSurroundings } from '../../open-limits.ts'
-import { EXIT, notify, print, printJson, readConfig, type Terminal } from '../terminal/terminal.ts'
+import { readConfig } from '../terminal/read-config.ts'
+import { notify, type Outcome, type Terminal } from '../terminal/terminal.ts'
 
 /**
- * Prints the rules of a file with their defaults, in the order in which a request meets them; warnings go to standard
- * error. Throws `OperatorError` with a line for each mistake.
+ * The rules of a file with their defaults, in the order in which a request meets them; warnings go to standard error. Throws
+ * `OperatorError` with a line for each mistake.
  */
-export async function checkLimitsFile(
-  terminal: Terminal,
-  { file, asJson }: { readonly file: string; readonly asJson: boolean },
-): Promise<number> {
+export async function checkLimitsFile(terminal: Terminal, file: string): Promise<Outcome> {
   const surroundings = ruleSurroundings(readConfig(terminal))
   const limits = await readLimitsFile(file)
   for (const warning of findWarnings(limits, surroundings)) {
     notify(terminal, `warning: ${warning}`)
   }
   const rules = plainRules(limits)
-  await (asJson ? printJson(terminal, rules) : print(terminal, describeFile(file, rules)))
-  return EXIT.done
+  return { lines: describeFile(file, rules), json: rules }
 }
 
 /** The rules of a file that a command was given. Throws `OperatorError` with a line for each mistake. */
@@ -32,10 +29,10 @@ export async function readLimitsFile(file: string): Promise<CheckedLimits> {
   return readLimits(file, mistake => `${name}: ${mistake}`)
 }
 
-function describeFile(file: string, rules: readonly PlainRule[]): string {
-  if (rules.length === 0) return `${textInWords(file)} holds no rules`
+function describeFile(file: string, rules: readonly PlainRule[]): readonly string[] {
+  if (rules.length === 0) return [`${textInWords(file)} holds no rules`]
   const count = rules.length === 1 ? '1 rule' : `${rules.length} rules, asked in this order`
-  return [`${textInWords(file)} holds ${count}`, ...rules.map(describeRule)].join('\n')
+  return [`${textInWords(file)} holds ${count}`, ...rules.map(describeRule)]
 }
 
 function describeRule({ kind, name, ...members }: PlainRule): string {

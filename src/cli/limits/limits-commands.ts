@@ -1,5 +1,6 @@
 import { type Command, Option } from 'commander'
 import { type CommandContext, type JsonFlags, jsonOption } from '../terminal/terminal.ts'
+import type { LiftOptions } from './bans.ts'
 import type { TrialOptions } from './test-limits.ts'
 
 /** Adds `limits`, whose commands work on a rules file, and `bans`, whose commands work on the database. */
@@ -12,11 +13,8 @@ export function addLimitsCommands(program: Command, { terminal, run }: CommandCo
     .argument('<FILE>', 'a rules file, as for LIMITS_FILE')
     .description('print the rules of a file as the service understands them, or its mistakes')
     .addOption(jsonOption())
-    .action((file: string, { json = false }: { json?: boolean }) =>
-      run(async () => {
-        const { checkLimitsFile } = await import('./check-limits.ts')
-        return checkLimitsFile(terminal, { file, asJson: json })
-      }),
+    .action((file: string, flags: JsonFlags) =>
+      run(async () => (await import('./check-limits.ts')).checkLimitsFile(terminal, file), flags),
     )
   limits
     .command('test')
@@ -38,10 +36,10 @@ export function addLimitsCommands(program: Command, { terminal, run }: CommandCo
     )
     .addOption(jsonOption())
     .action((file: string, options: TrialOptions) =>
-      run(async () => {
-        const { testLimitsFile } = await import('./test-limits.ts')
-        return testLimitsFile(terminal, { file, options })
-      }),
+      run(
+        async () => (await import('./test-limits.ts')).testLimitsFile(terminal, file, options),
+        options,
+      ),
     )
   const bans = program
     .command('bans')
@@ -51,10 +49,7 @@ export function addLimitsCommands(program: Command, { terminal, run }: CommandCo
     .description('print the bans in force, ordered by rule and client')
     .addOption(jsonOption())
     .action((flags: JsonFlags) =>
-      run(async () => {
-        const { listBans } = await import('./bans.ts')
-        return listBans(terminal, flags)
-      }),
+      run(async () => (await import('./bans.ts')).listBans(terminal), flags),
     )
   bans
     .command('lift')
@@ -63,11 +58,8 @@ export function addLimitsCommands(program: Command, { terminal, run }: CommandCo
     .option('--rule <NAME>', 'only bans of this rule')
     .option('--all', 'all bans')
     .addOption(jsonOption())
-    .action((key: string | undefined, flags: JsonFlags & { rule?: string; all?: boolean }) =>
-      run(async () => {
-        const { liftBans } = await import('./bans.ts')
-        return liftBans(terminal, { rule: undefined, all: false, ...flags, key })
-      }),
+    .action((key: string | undefined, flags: Omit<LiftOptions, 'key'>) =>
+      run(async () => (await import('./bans.ts')).liftBans(terminal, { ...flags, key }), flags),
     )
   bans
     .command('add')
@@ -79,11 +71,11 @@ export function addLimitsCommands(program: Command, { terminal, run }: CommandCo
     .description('ban a client, as if it had broken the rule')
     .option('--for <TIME>', 'for example "1 hour"; the bantime of the rule if left out')
     .addOption(jsonOption())
-    .action((rule: string, key: string, { for: time, ...flags }: JsonFlags & { for?: string }) =>
-      run(async () => {
-        const { addBan } = await import('./bans.ts')
-        return addBan(terminal, { ...flags, rule, key, time })
-      }),
+    .action((rule: string, client: string, flags: JsonFlags & { for?: string }) =>
+      run(
+        async () => (await import('./bans.ts')).addBan(terminal, { ...flags, rule, client }),
+        flags,
+      ),
     )
 }
 

@@ -8,15 +8,8 @@ import { durationMs } from '../../limits/rules/rule-values.ts'
 import type { CheckedLimits } from '../../limits/rules/rules-schema.ts'
 import type { RuleReport } from '../../limits/tallies.ts'
 import { openService } from '../../service.ts'
-import {
-  EXIT,
-  type JsonFlags,
-  notify,
-  print,
-  printJson,
-  readConfig,
-  type Terminal,
-} from '../terminal/terminal.ts'
+import { readConfig } from '../terminal/read-config.ts'
+import { EXIT, type JsonFlags, notify, type Outcome, type Terminal } from '../terminal/terminal.ts'
 import { readLimitsFile } from './check-limits.ts'
 import {
   parseRequest,
@@ -39,14 +32,15 @@ type Expectation = 'allowed' | 'denied'
 const MAX_TIMES = 10_000
 
 /**
- * Prints what the rules of a file would do with a request that is sent once or several times. It goes to the service itself,
+ * What the rules of a file would do with a request that is sent once or several times. It goes to the service itself,
  * with an empty database and no counts. The clock of the service advances by `every` between two requests. With `expect`, the
  * exit code says whether the outcome is the expected one.
  */
 export async function testLimitsFile(
   terminal: Terminal,
-  { file, options }: { readonly file: string; readonly options: TrialOptions },
-): Promise<number> {
+  file: string,
+  options: TrialOptions,
+): Promise<Outcome> {
   const request = parseRequest(options)
   const times = parseTimes(options.times)
   const everyMs = parseEvery(options.every)
@@ -54,17 +48,14 @@ export async function testLimitsFile(
   const limits = await readLimitsFile(file)
   const log = pino({ level: 'error' }, { write: line => notify(terminal, errorInWords(line)) })
   const results = await sendAll({ config, limits, log, request, times, everyMs })
-  if (options.json) {
-    const denied = results.filter(({ denied_by }) => denied_by !== null).length
-    const allowed = results.length - denied
-    await printJson(terminal, { file, allowed, denied, results })
-  } else {
-    await print(terminal, results.map(resultInWords).join('\n'))
-  }
+  const denied = results.filter(({ denied_by }) => denied_by !== null).length
   const problem = options.expect && whyUnexpected(options.expect, results)
-  if (problem === undefined) return EXIT.done
-  notify(terminal, problem)
-  return EXIT.foundFaults
+  if (problem !== undefined) notify(terminal, problem)
+  return {
+    lines: results.map(resultInWords),
+    json: { file, allowed: results.length - denied, denied, results },
+    exitCode: problem === undefined ? EXIT.done : EXIT.foundFaults,
+  }
 }
 
 /** What the limits did with one request, as `--json` prints it. */

@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { isatty } from 'node:tty'
 import type { Logger } from 'pino'
 import { unknownInWords } from '../../config/did-you-mean.ts'
 import { type Config, type Environment, readSettings } from '../../config/settings.ts'
-import { maskCredentials } from '../../config/url-parts.ts'
 import { OperatorError } from '../../errors.ts'
 import type { CheckedLimits } from '../../limits/rules/rules-schema.ts'
+import { keepTemporaryFilesBy } from '../../open-database.ts'
 import { createLogger, type FlushableLogger } from '../../ops/logger.ts'
 import { openService, type Service } from '../../service.ts'
 import { readVersion } from '../../version.ts'
@@ -15,7 +16,14 @@ import {
   openManagementPort,
   openPublicPort,
 } from './ports.ts'
-import { awaitCrash, type Reloads, type Signals, watchReloads, watchSignals } from './signals.ts'
+import {
+  awaitCrash,
+  type Reloads,
+  type Signals,
+  STOP_SIGNALS,
+  watchReloads,
+  watchSignals,
+} from './signals.ts'
 
 /**
  * File descriptors for everything but connections: the database with its temporary files, the log, the event loop, a limits
@@ -28,13 +36,23 @@ const CLOSING_MS = 5000
 
 /**
  * Serves until a signal stops it. Returns the exit code: 0 if all requests were answered, or if it did not listen yet; 1 after
- * a timeout, a second signal or an uncaught exception. Throws `OperatorError` if it cannot start.
+ * a timeout, a second signal or an uncaught exception. Throws `OperatorError` if it cannot start. `options` win over the
+ * variables of the process.
  */
-export async function serve(environment: Environment): Promise<number> {
-  const signals = watchSignals()
-  const reloads = watchReloads()
+export async function serve(
+  environment: Record<string, string | undefined>,
+  options: Environment,
+): Promise<number> {
+  const read = readSettings({ ...environment, ...options })
+  // Without rules to read again, SIGHUP says that the terminal has gone.
+  const isHangup = read.config.limitsFile === undefined && [0, 1, 2].some(isatty)
+  const reloads = watchReloads(isHangup ? [] : ['SIGHUP'])
+  let signals: Signals | undefined
   try {
-    const settings = await loadSettings(environment)
+    const settings = await loadLimits(read)
+    keepTemporaryFilesBy(settings.config.database, environment)
+    // Not before: only the default action ends a process in which a module of limits never ends.
+    signals = watchSignals(isHangup ? [...STOP_SIGNALS, 'SIGHUP'] : STOP_SIGNALS)
     const openFiles = readOpenFilesLimit()
     const maxConnections = limitConnections(settings.config, openFiles)
     const config = { ...settings.config, maxConnections }
@@ -44,17 +62,16 @@ export async function serve(environment: Environment): Promise<number> {
     return await openAndServe(parts).finally(() => logger.flush())
   } catch (error) {
     // Only if it did not start: after it has served, a signal would replace the exit code.
-    signals.end()
+    signals?.end()
     reloads.end()
     throw error
   }
 }
 
-type LoadedSettings = Awaited<ReturnType<typeof loadSettings>>
+type LoadedSettings = Awaited<ReturnType<typeof loadLimits>>
 
-/** The settings and the rules of the limits. Throws `OperatorError` with a line for each mistake in either. */
-async function loadSettings(environment: Environment) {
-  const { config, problems, unknown } = readSettings(environment)
+/** Adds the rules of the limits to settings. Throws `OperatorError` with a line for each mistake in either. */
+async function loadLimits({ config, problems, unknown }: ReturnType<typeof readSettings>) {
   const mistakes = [...problems]
   /** `undefined` without LIMITS_FILE. */
   let limits: CheckedLimits | undefined
@@ -83,19 +100,20 @@ interface ServeParts extends Pick<LoadedSettings, 'config' | 'limits'> {
 async function openAndServe(parts: ServeParts): Promise<number> {
   const { config, limits, logger, signals, reloads } = parts
   const { log, release } = logger
-  const opening = openService({ config, log, limits })
-  const service = await Promise.race([opening, signals.first])
-  if (service === 'signal') {
-    // The database may be away for long. Nobody is left to tell what fails now.
+  const opening = openService({ config, log, limits }).then(async service => {
+    reloads.begin(service.reloadLimits)
+    const crash = awaitCrash(log)
+    return { service, crash, management: await listenOrClose(parts, service) }
+  })
+  const opened = await Promise.race([opening, signals.first])
+  release()
+  if (opened === 'signal') {
+    // The database, or the name server of HOST, may be away for long. Nobody is left to tell what fails now.
     opening.catch(() => {})
     log.info('stopped before it was ready')
-    release()
     return 0
   }
-  reloads.begin(service.reloadLimits)
-  const crash = awaitCrash(log)
-  const management = await listenOrClose(parts, service)
-  release()
+  const { service, crash, management } = opened
   if ((await Promise.race([signals.first, crash])) === 'crash') return 1
   log.info('stopping')
   // First for clients, and then for operators.
@@ -141,8 +159,7 @@ function logStart(
   { openFiles, maxConnections }: { openFiles: number | undefined; maxConnections: number },
 ): void {
   const rules = Object.values(limits ?? {}).flat().length
-  const database = maskCredentials(config.database.url)
-  log.info({ version: readVersion(), database, rules }, 'starting')
+  log.info({ version: readVersion(), database: config.database.url, rules }, 'starting')
   for (const { name, source, didYouMean } of unknown) {
     log.warn({ variable: name, source, didYouMean }, 'unknown setting')
   }

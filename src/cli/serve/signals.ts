@@ -7,11 +7,13 @@ import type { Operations } from '../../ops/management/operations-router.ts'
  */
 const SIGNAL_ECHO_MS = 500
 
-/** Signals that stop the process: SIGTERM and SIGINT. */
+export const STOP_SIGNALS = ['SIGTERM', 'SIGINT'] as const
+
+/** Signals that stop the process. */
 export type Signals = ReturnType<typeof watchSignals>
 
-/** From now on SIGTERM and SIGINT no longer end the process. */
-export function watchSignals() {
+/** From now on signals of these names no longer end the process. */
+export function watchSignals(names: readonly NodeJS.Signals[]) {
   let firstAt: number | undefined
   let resolveFirst: (value: 'signal') => void
   let resolveSecond: (value: 'signal') => void
@@ -27,13 +29,12 @@ export function watchSignals() {
       resolveFirst('signal')
     } else if (performance.now() - firstAt > SIGNAL_ECHO_MS) resolveSecond('signal')
   }
-  const names = ['SIGTERM', 'SIGINT'] as const
   for (const name of names) process.on(name, onSignal)
   return {
     first,
     /** The next signal that is not an echo of the first. */
     second,
-    /** Restores the default action of both signals. */
+    /** Restores the default action of the signals. */
     end: () => {
       for (const name of names) process.off(name, onSignal)
     },
@@ -45,8 +46,8 @@ type Reload = Operations['reloadLimits']
 /** The reloads that SIGHUP and operators ask for. */
 export type Reloads = ReturnType<typeof watchReloads>
 
-/** Reloads one at a time, also on SIGHUP, so that the newest file is in force at the end. */
-export function watchReloads() {
+/** Reloads one at a time, also on signals of these names, so that the newest file is in force at the end. */
+export function watchReloads(names: readonly NodeJS.Signals[]) {
   let begin: (reload: Reload) => void = () => {}
   const begun = new Promise<Reload>(resolve => {
     begin = resolve
@@ -62,14 +63,16 @@ export function watchReloads() {
 
   // Whatever reloads has logged its failure, which must not end the process.
   const onSignal = () => void request().catch(() => {})
-  process.on('SIGHUP', onSignal)
+  for (const name of names) process.on(name, onSignal)
   return {
     /** Sets what reloads. Reloads that were asked for before begin now. */
     begin,
-    /** Reloads as SIGHUP does, after all reloads that were asked for before. */
+    /** Reloads as those signals do, after all reloads that were asked for before. */
     request,
-    /** Restores the default action of SIGHUP. */
-    end: () => void process.off('SIGHUP', onSignal),
+    /** Restores the default action of the signals. */
+    end: () => {
+      for (const name of names) process.off(name, onSignal)
+    },
   }
 }
 

@@ -1,7 +1,5 @@
 import type { Readable, Writable } from 'node:stream'
 import { Option } from 'commander'
-import { unknownInWords } from '../../config/did-you-mean.ts'
-import { type Config, type Environment, loadConfig } from '../../config/settings.ts'
 import { OperatorError } from '../../errors.ts'
 
 /** Standard output or standard error: a terminal, a pipe or a file. */
@@ -12,7 +10,7 @@ export interface OutputStream extends Writable {
 
 /** Where a command runs: its settings and its streams. */
 export interface Terminal {
-  readonly environment: Environment
+  readonly environment: Record<string, string | undefined>
   readonly stdout: OutputStream
   readonly stderr: OutputStream
   /** Opens standard input, for the command that reads it. */
@@ -45,11 +43,6 @@ export function printJson(terminal: Terminal, value: unknown): Promise<void> {
 /** Writes lines to standard error. */
 export function notify({ stderr }: Pick<Terminal, 'stderr'>, text: string): void {
   stderr.write(`${text}\n`)
-}
-
-/** Reads the settings for a command, and warns of unknown names on standard error. Throws `OperatorError`. */
-export function readConfig(terminal: Terminal): Config {
-  return loadConfig(terminal.environment, undefined, name => notify(terminal, unknownInWords(name)))
 }
 
 /** Whether an error means that the reader has closed the pipe, as `head` does. */

@@ -2,13 +2,13 @@ import { stringify } from 'csv-stringify/sync'
 import { ServiceError } from '../../errors.ts'
 import { openStorageForCommand } from '../../open-database.ts'
 import { exportPages } from '../../users/transfer/user-export.ts'
+import { readConfig } from '../terminal/read-config.ts'
 import { runTask } from '../terminal/run-task.ts'
 import {
   EXIT,
   grouped,
   type JsonFlags,
   type Outcome,
-  readConfig,
   type Terminal,
   UsageError,
 } from '../terminal/terminal.ts'

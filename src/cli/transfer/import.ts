@@ -5,6 +5,7 @@ import { openUserImport } from '../../open-transfer.ts'
 import type { RejectedRow } from '../../users/transfer/import-rows.ts'
 import { type ImportResult, nameOf } from '../../users/transfer/user-import.ts'
 import type { ConflictPolicy } from '../../users/transfer/user-import-store.ts'
+import { readConfig } from '../terminal/read-config.ts'
 import { runTask } from '../terminal/run-task.ts'
 import {
   EXIT,
@@ -13,7 +14,6 @@ import {
   type JsonFlags,
   notify,
   print,
-  readConfig,
   type Terminal,
   UsageError,
 } from '../terminal/terminal.ts'

@@ -11,6 +11,11 @@ import pg, { type ClientConfig } from 'pg'
 import type { PostgresLocation, PostgresTls } from '../../config/postgres-url.ts'
 import { UnusableDatabase } from '../unusable-database.ts'
 
+export interface PostgresClientConfig extends ClientConfig {
+  /** Whether it fails unless its password is bound to the certificate of the server. */
+  readonly mustBind?: boolean
+}
+
 /** A client that takes nothing from the environment. Its config is one of `createClientConfigs`. */
 export class PostgresClient extends pg.Client {
   /** What the types of the driver leave out. */
@@ -21,23 +26,53 @@ export class PostgresClient extends pg.Client {
     readonly parsedStatements: Record<string, string>
   }
 
-  constructor(config: ClientConfig) {
+  constructor(config: PostgresClientConfig) {
     super(config)
     // `Client` takes these from PGOPTIONS and PGREPLICATION if the config has none.
     const { connectionParameters } = this as unknown as { connectionParameters: object }
     Object.assign(connectionParameters, { options: config.options, replication: undefined })
+    if (config.mustBind) requireBinding(this, config)
   }
+}
+
+const WITH_BINDING = 'SCRAM-SHA-256-PLUS'
+
+/** As in libpq: without channel binding the server gets no password, and its answer is not taken. */
+function requireBinding(client: PostgresClient, { password, enableChannelBinding }: ClientConfig) {
+  let canBind = false
+  let isBound = false
+  const { connection } = client
+  const refuse = () =>
+    new UnusableDatabase(
+      `the server does not ask for a password by ${WITH_BINDING}, which channel_binding=require needs`,
+    )
+  connection.on('authenticationSASL', ({ mechanisms }: { mechanisms: readonly string[] }) => {
+    canBind = enableChannelBinding === true && mechanisms.includes(WITH_BINDING)
+  })
+  // The driver has checked the proof of the server, or emits an error.
+  connection.on('authenticationSASLFinal', () => {
+    isBound = canBind
+  })
+  connection.on('authenticationOk', () => {
+    if (!isBound) connection.emit('error', refuse())
+  })
+  Object.assign(client, {
+    password: () => {
+      if (!canBind) throw refuse()
+      return typeof password === 'function' ? password() : password
+    },
+  })
 }
 
 /**
  * How `PostgresClient` connects to each host of a location. Reads the certificate files, once. Throws `UnusableDatabase` if
  * one cannot be used. A connection that needs a missing password fails with `UnusableDatabase` too.
  */
-export function createClientConfigs(location: PostgresLocation): readonly ClientConfig[] {
-  const { tls } = location
+export function createClientConfigs(location: PostgresLocation): readonly PostgresClientConfig[] {
+  const { tls, channelBinding } = location
   const context = tls && readTlsContext(tls)
   // Where a value is missing, `pg` would look for it in the environment or in ~/.pgpass.
-  const common: ClientConfig = {
+  const common: PostgresClientConfig = {
     user: location.user,
     database: location.database,
     password: location.password ?? refuseWithoutPassword,
@@ -46,12 +81,19 @@ export function createClientConfigs(location: PostgresLocation): readonly Client
     connectionTimeoutMillis: location.connectTimeoutMs ?? 0,
     client_encoding: 'UTF8',
     sslnegotiation: 'postgres',
+    mustBind: channelBinding === 'require',
   }
   return location.hosts.map(({ host, port }) => {
     // As in libpq, the connections of Unix sockets are never encrypted.
     const hasTls = tls !== undefined && context !== undefined && !host.startsWith('/')
     const ssl = hasTls && { secureContext: context, ...verificationOf(tls, host) }
-    return { ...common, host, port, ssl, enableChannelBinding: hasTls }
+    return {
+      ...common,
+      host,
+      port,
+      ssl,
+      enableChannelBinding: hasTls && channelBinding !== 'disable',
+    }
   })
 }
 

@@ -2,7 +2,7 @@ import pg, { type ClientConfig } from 'pg'
 import { createPatience, NoAnswer, withinPatience } from '../../waiting/patience.ts'
 import { PostgresClient } from './client-config.ts'
 import type { Row, Session, SpecialStatement, Statement } from './postgres-connections.ts'
-import { hideRows, isFatal } from './postgres-errors.ts'
+import { explainRefusal, hideRows, isFatal } from './postgres-errors.ts'
 
 /** One open connection. A statement without an answer ends it, and throws `NoAnswer`. */
 export interface Connection extends Session {
@@ -64,7 +64,7 @@ const MAX_PREPARED = 100
 
 type FactsRow = readonly [pid: number, isReadOnly: boolean]
 
-/** Connects to one host. Throws the error of the driver or of the server, and `NoAnswer`. */
+/** Connects to one host. Throws the error of the driver or of the server, `UnusableDatabase` and `NoAnswer`. */
 export async function openConnection(options: OpenConnectionOptions): Promise<Connection> {
   const client = new PostgresClient({
     ...options.config,
@@ -77,7 +77,7 @@ export async function openConnection(options: OpenConnectionOptions): Promise<Co
     return await withinPatience(options.timeoutMs, prepare(client, connection))
   } catch (error) {
     connection.destroy(error as Error)
-    throw error
+    throw explainRefusal(error, options.config)
   }
 }
 

@@ -1,5 +1,5 @@
 import { isNativeError } from 'node:util/types'
-import pg from 'pg'
+import pg, { type ClientConfig } from 'pg'
 import { ServiceError } from '../../errors.ts'
 import { UnusableDatabase } from '../unusable-database.ts'
 
@@ -133,13 +133,30 @@ export function mayPass(error: unknown): boolean {
 const REASONS: Readonly<Record<string, string>> = {
   '28P01': 'the server refuses this user or password',
   '28000': 'the server has no such user, or its pg_hba.conf refuses it',
-  '3D000': 'the server has no such database: create it',
   [NO_RIGHTS]: 'this user may not use it: GRANT the rights that are missing',
   '53300': 'the server has no connection left: raise its max_connections, or put a pooler in front',
   ECONNREFUSED: 'no server listens there',
   ENOTFOUND: 'its host is unknown',
   EAI_AGAIN: 'its host cannot be looked up now',
   ENOENT: 'no server listens on that socket',
+}
+
+/** What a server wants that refuses a connection, where its error does not say it. Other errors stay as they are. */
+export function explainRefusal(error: unknown, { database, host, ssl }: ClientConfig): unknown {
+  const state = sqlStateOf(error)
+  const explain = (why: string) => new UnusableDatabase(`${why} (${state})`, { cause: error })
+  if (state === '3D000') {
+    return explain(`the server has no database ${JSON.stringify(database)}: create it`)
+  }
+  if (state === undefined || ssl || host?.startsWith('/')) return error
+  if (state === '28000') {
+    return explain(
+      `${REASONS[state]}; if the server takes only TLS, add sslmode=require to the URL`,
+    )
+  }
+  // PgBouncer and services that run PostgreSQL have other codes for it.
+  const isForTls = /\bSSL\b|sslmode/.test((error as Error).message)
+  return isForTls ? explain('the server takes only TLS: add sslmode=require to the URL') : error
 }
 
 /** Why a database cannot be opened, in words for an operator. Errors that are no fault of the database stay as they are. */

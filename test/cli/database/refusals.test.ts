@@ -145,3 +145,10 @@ test('restore and compact fail while a service runs, also an idle one, which con
   await service.stop()
   for (const args of ALONE) expect((await run(...args)).code).toBe(0)
 })
+
+test.each(['backup', 'restore'])('%s refuses a URL without showing it', async command => {
+  const { run } = openPlace({ users: 1 })
+  const line = 'FILE must be the path of a file, and no URL; see --help\n'
+  expect(await stderrOf(run(command, 'postgres://ann:s3cret@h/users'), 2)).toBe(line)
+  expect(await stderrOf(run(command, ''), 2)).toBe(line)
+})

@@ -7,10 +7,11 @@ import { loadConfig } from '../../../src/config/settings.ts'
 import { createClientConfigs, PostgresClient } from '../../../src/storage/postgres/client-config.ts'
 import { UnusableDatabase } from '../../../src/storage/unusable-database.ts'
 import { canMakeCertificates, makeCertificates } from '../../support/certificates.ts'
-import { temporaryFolder } from '../../support/open-test-app.ts'
+import { problemsOfStart, temporaryFolder } from '../../support/open-test-app.ts'
 import { createPostgresCluster } from '../../support/postgres-cluster.ts'
 import { queryPostgres } from '../../support/postgres-databases.ts'
 import { canStartClusters } from '../../support/programs.ts'
+import { runCommand, stderrOf } from '../../support/run-command.ts'
 import { shareServer } from '../../support/shared-app.ts'
 import { until } from '../../support/until.ts'
 
@@ -167,16 +168,52 @@ describe.skipIf(!canStartClusters || !canMakeCertificates)('a connection', () =>
     expect(await isEncrypted('sslmode=disable')).toBe(false)
   })
 
-  test('binds its password to the certificate of the server', async () => {
-    const client = clientOf(locate('sslmode=require&password=s3cret', 'eve'))
+  test.each([
+    ['', 'SCRAM-SHA-256-PLUS'],
+    ['&channel_binding=prefer', 'SCRAM-SHA-256-PLUS'],
+    ['&channel_binding=require', 'SCRAM-SHA-256-PLUS'],
+    ['&channel_binding=disable', 'SCRAM-SHA-256'],
+  ])('with %j sends its password by %s', async (parameter, mechanism) => {
+    const client = clientOf(locate(`sslmode=require&password=s3cret${parameter}`, 'eve'))
     const { connection } = client as unknown as { connection: NodeJS.EventEmitter }
-    const mechanism = once(connection, 'authenticationSASLContinue').then(
+    const used = once(connection, 'authenticationSASLContinue').then(
       () => (client as unknown as { saslSession: { mechanism: string } }).saslSession.mechanism,
     )
     await client.connect()
     await client.end()
-    expect(await mechanism).toBe('SCRAM-SHA-256-PLUS')
+    expect(await used).toBe(mechanism)
   })
+
+  test('with channel_binding=require gives a server that cannot bind it no password, and takes no other answer', async () => {
+    const required = 'channel_binding=require&sslmode=require&password=s3cret'
+    const refusal = /does not ask for a password by SCRAM-SHA-256-PLUS/
+    // Trusted, asked for an MD5 digest, known by a certificate, and without TLS.
+    await expect(isEncrypted(required, 'bob')).rejects.toThrow(refusal)
+    await expect(isEncrypted(required, 'dan')).rejects.toThrow(refusal)
+    const certificate = `${required}&sslcert=ann.pem&sslkey=client.key`
+    await expect(isEncrypted(certificate, 'ann')).rejects.toThrow(refusal)
+    const bySocket = `${required}&host=${cluster.socketFolder}`
+    await expect(isEncrypted(bySocket, 'eve')).rejects.toThrow(refusal)
+    expect(await isEncrypted(required, 'eve')).toBe(true)
+  })
+
+  test.each(['serve', 'migrate', 'copy'])(
+    'a server that takes only TLS ends %s with a line that names sslmode=require',
+    async command => {
+      const DATABASE_URL = `postgres://ann@127.0.0.1:${cluster.port}/postgres`
+      const problem = expect.stringMatching(
+        /its pg_hba.conf refuses it; if the server takes only TLS, add sslmode=require to the URL \(28000\)/,
+      )
+      if (command === 'serve') {
+        expect(await problemsOfStart({ env: { DATABASE_URL } })).toEqual([problem])
+        return
+      }
+      const args =
+        command === 'copy' ? ['copy', '--from', DATABASE_URL, '--to', ':memory:'] : [command]
+      const ended = runCommand({ cwd: temporaryFolder(), args, env: { DATABASE_URL } })
+      expect(await stderrOf(ended)).toEqual(problem)
+    },
+  )
 
   test.each([['eve'], ['dan']])('needs the password of %s, and looks nowhere else', async user => {
     expect(await isEncrypted('password=s3cret', user)).toBe(false)

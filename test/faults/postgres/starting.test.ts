@@ -66,11 +66,14 @@ test('what waiting cannot mend ends a start with a line that says why', async ()
   for (const [url, why] of [
     [urlOf('ann:wrong'), 'refuses this user or password (28P01)'],
     [urlOf('ann'), 'asks for a password'],
-    [urlOf('bob'), 'its pg_hba.conf refuses it (28000)'],
+    [
+      urlOf('bob'),
+      'its pg_hba.conf refuses it; if the server takes only TLS, add sslmode=require to the URL (28000)',
+    ],
     [urlOf('nobody'), 'no such user'],
     [urlOf('eve'), '(28000)'],
     [urlOf('postgres', 'postgres?options=-c%20nope%3D1'), '(42704)'],
-    [urlOf('postgres', 'nowhere'), 'no such database: create it (3D000)'],
+    [urlOf('postgres', 'nowhere'), 'no database "nowhere": create it (3D000)'],
     [urlOf('postgres', 'postgres?sslmode=require'), 'SSL'],
     [urlOf('ann:right', 'mended'), 'this role may not change it'],
   ] as const) {
@@ -78,6 +81,18 @@ test('what waiting cannot mend ends a start with a line that says why', async ()
   }
   await tasksOn(cluster.url('mended')).migrate()
   await expectProblem(urlOf('ann:right', 'mended'), 'GRANT the rights that are missing')
+})
+
+test('a pooler that takes only TLS ends a start at once with a line that names sslmode=require', async () => {
+  const fields = 'SFATAL\0C08P01\0MSSL required\0\0'
+  const head = Buffer.from([69, 0, 0, 0, fields.length + 4])
+  const server = createServer(socket => socket.end(Buffer.concat([head, Buffer.from(fields)])))
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  onTestFinished(() => void server.close())
+  const { port } = server.address() as AddressInfo
+  const env = { DATABASE_URL: `postgres://ann@127.0.0.1:${port}/users` }
+  const why = 'the server takes only TLS: add sslmode=require to the URL (08P01)'
+  expect(await problemsOfStart({ env })).toEqual([expect.stringContaining(why)])
 })
 
 test('a start ends with one line if it cannot read a table', async () => {

@@ -56,7 +56,7 @@ describe('check', () => {
     const missing = url.replace(/\/\w+$/, '/user_records_missing')
     await expect(tasksOn(missing).check()).rejects.toMatchObject({
       name: 'UnusableDatabase',
-      message: 'the server has no such database: create it (3D000)',
+      message: 'the server has no database "user_records_missing": create it (3D000)',
     })
   })
 
