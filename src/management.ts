@@ -29,15 +29,23 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
   const lines = createRuleLines({ log, ...clocks })
   const history = createStatusHistory(operations.count, clocks)
   const stopping = createStopping()
+  let isLoopback = false
   const app = createManagementApp({
-    ...{ operations, history, log },
+    operations,
+    history,
+    log,
     now: clocks.now,
-    isOnLoopback: () => server.isOnLoopback(),
+    isOnLoopback: () => isLoopback,
     onHostRefused: createHostLog(lines),
     settings: config,
   })
-  const server: HttpServer = createHttpServer({
-    ...{ app, stopping, log },
+  const server = createHttpServer({
+    app,
+    stopping,
+    log,
+    onListening: onLoopback => {
+      isLoopback = onLoopback
+    },
     capacity: { ...CAPACITY, maxConnections },
     onLateRequest: () => {},
   })

@@ -7,7 +7,7 @@ import { forgetStrikes, forgetStrikesSoon } from './limits/ban-handlers.ts'
 import { openBanList } from './limits/ban-list.ts'
 import { createBanControl } from './limits/ban-orders.ts'
 import type { CounterStore } from './limits/counter-store.ts'
-import { createLimiter, type Limiter } from './limits/limiter.ts'
+import { createLimiter, type Limiter, type RuleChanges } from './limits/limiter.ts'
 import { createMemoryCounterStore } from './limits/memory-counter-store.ts'
 import { createNotices } from './limits/notices.ts'
 import type { RuleLines } from './limits/rule-lines.ts'
@@ -35,6 +35,11 @@ export interface OpenLimits {
   /** Whether this process counts alone because the shared counters cannot be reached. */
   isCountingLocally(): boolean
   report(): LimitsReport
+  /**
+   * Puts the rules of a file in force. The log has the result. Throws `limits_invalid` and `reload_failed`: the previous rules
+   * then stay.
+   */
+  reload(path: string): Promise<RuleChanges>
   close(): Promise<void>
 }
 
@@ -69,6 +74,7 @@ export async function openLimits(options: LimitsOptions): Promise<OpenLimits> {
       }),
       isCountingLocally: isLocal,
       report: () => ({ ...limiter.report(), store: config.cacheStore, isStoreUp: !isLocal() }),
+      reload: path => reload(path, { config, log, limiter }),
       close: async () => {
         await bans.close()
         close()
@@ -130,27 +136,24 @@ export async function readLimits(
   }
 }
 
-/**
- * Reads the rules again; `undefined` without LIMITS_FILE. Throws `limits_invalid`, and leaves the previous rules in force. The
- * log has the result.
- */
-export async function reloadLimits(config: Config, log: Logger, limiter: Limiter | undefined) {
-  if (config.limitsFile === undefined || limiter === undefined) {
-    log.info('reload ignored: LIMITS_FILE is not set')
-    return undefined
-  }
+type ReloadParts = Pick<LimitsOptions, 'config' | 'log'> & { readonly limiter: Limiter }
+
+async function reload(path: string, { config, log, limiter }: ReloadParts): Promise<RuleChanges> {
   try {
-    const limits = await loadLimits(config.limitsFile)
+    const limits = await loadLimits(path)
     const changes = limiter.replace(limits)
     logWarnings({ limits, config, log })
     log.info(changes, 'limits reloaded')
     return changes
-  } catch (error) {
-    if (!(error instanceof LimitsRefused)) throw error
-    const { mistakes } = error
-    log.error({ mistakes }, 'limits file is invalid, keeping the previous rules')
-    const errors = [{ field: 'LIMITS_FILE', messages: mistakes }]
-    throw new ServiceError('limits_invalid', { errors })
+  } catch (err) {
+    if (err instanceof LimitsRefused) {
+      const { mistakes } = err
+      log.error({ mistakes }, 'limits file is invalid, keeping the previous rules')
+      const errors = [{ field: 'LIMITS_FILE', messages: mistakes }]
+      throw new ServiceError('limits_invalid', { errors })
+    }
+    log.error({ err }, 'limits could not be reloaded, keeping the previous rules')
+    throw new ServiceError('reload_failed')
   }
 }
 

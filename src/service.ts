@@ -4,12 +4,13 @@ import { type KeyRing, openKeyRing } from './access/key-ring.ts'
 import { type AppDependencies, createApp } from './app.ts'
 import { type Clocks, createClocks } from './clocks.ts'
 import { type Config, describeProblem } from './config/settings.ts'
-import { ServiceError } from './errors.ts'
 import { createControlWithoutRules } from './limits/ban-control.ts'
 import { createHostLog, createRuleLines } from './limits/rule-lines.ts'
 import type { CheckedLimits } from './limits/rules/rules-schema.ts'
 import { isInMemory, openStorage } from './open-database.ts'
+import type { LimitsOptions, OpenLimits } from './open-limits.ts'
 import { createReadinessCheck } from './ops/health.ts'
+import type { Metrics } from './ops/metrics/create-metrics.ts'
 import { createReporter } from './ops/metrics/service-report.ts'
 import { createHttpServer, type Timeouts } from './server/server.ts'
 import { createStopping, type Stopping } from './server/stop.ts'
@@ -45,116 +46,128 @@ export interface AppOptions {
  * opened or the rules of the limits are wrong.
  */
 export async function openApp(options: AppOptions) {
-  const { config, log, stopping, clocks = createClocks(), isOnLoopback = () => false } = options
-  const rulesOfLimits = options.limits ?? (await readOwnLimits(config))
-  const opened: { close(): Promise<void> }[] = []
+  const { url } = options.config.database
+  const closers: Closers = []
+  /** Finishes the waiting writes and closes the storage. */
   const close = async () => {
-    for (const part of opened.toReversed()) await part.close()
+    for (const end of closers.toReversed()) await end()
   }
-
-  async function open() {
-    const metrics =
-      config.managementPort === undefined ? undefined : (await importMetrics()).createMetrics()
-    const storage = await openStorage(config, {
-      ...clocks,
-      onWarning: (message, err) => log.warn({ err }, message),
-      onCommit: metrics?.recordCommit,
-      onIndexing: progress => logIndexing(log, progress),
-    })
-    opened.push(storage)
-    const cursors = createCursors(await storage.signingKey('cursor'))
-
-    const keys =
-      config.apiKeys === 'required' ? await openKeys(storage, { config, log, clocks }) : undefined
-    if (keys !== undefined) opened.push(keys)
-
-    const lines = createRuleLines({ log, ...clocks })
-    const partsOfLimits = { ...options, clocks, storage, lines }
-    const limits =
-      rulesOfLimits &&
-      (await (await importLimits()).openLimits({ ...partsOfLimits, limits: rulesOfLimits }))
-    if (limits !== undefined) opened.push(limits)
-    const limitsReport = () => limits?.report()
-
-    const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords })
-    const rules = createUserRules(config)
-    const watch = createChangeWatch(storage.changes)
-    const users = createUserService({
-      ...{ users: callAfterWrites(storage.users, watch.touch), passwords, rules, cursors },
-      onUpgradeFailure: err => log.warn({ err }, 'cannot replace a weak password digest'),
-    })
-    const forgetting = startForgetting({
-      ...clocks,
-      changes: storage.changes,
-      isIdle: storage.isIdle,
-      retentionMs: config.changesRetentionMs,
-      onFailure: err => log.warn({ err }, 'cannot forget old deletions'),
-    })
-    opened.push(forgetting)
-
-    const ring = options.keys ?? keys
-    const changes = createChangeFeed({
-      changes: storage.changes,
-      watch,
-      maxWaiting: config.maxWaitingRequests,
-      isAllowed: request => ring === undefined || isKeyValid(ring, request),
-    })
-    opened.push({ close: async () => changes.end() })
-    stopping.begin.then(changes.end)
-
-    const checks = createReadinessCheck({
-      ping: storage.users.ping,
-      isStopping: stopping.hasBegun,
-      isCountingLocally: limits?.isCountingLocally,
-    })
-    const app = createApp({
-      ...{ users, changes, rules, checks, stopping, log, isOnLoopback },
-      metrics: metrics?.requests,
-      limiter: limits?.limiter,
-      keys: ring,
-      onHostRefused: createHostLog(lines),
-      settings: config,
-    })
-    return {
-      app,
-      checks,
-      /** Finishes the waiting writes and closes the storage. */
-      close,
-      /** What the limits have done since the start; `undefined` without limits. */
-      limitsReport,
-      /** Of the service; `undefined` without a management port. */
-      metrics,
-      /** Makes reads that begin after this call see everything that was committed before it. */
-      readAnew: storage.readAnew,
-      /** For operators. */
-      bans: limits?.bans ?? createControlWithoutRules(storage.bans),
-      /** What this process has counted, and how it is now; `undefined` without a management port. */
-      reporter:
-        metrics &&
-        createReporter({
-          ...{ checks, metrics, storage, passwords, limits: limitsReport },
-          wholeLists: users.whole,
-          feed: () => ({ ...changes.report(), deletions: forgetting.kept() }),
-        }),
-      /** As `Operations` says. */
-      reloadLimits: async () => {
-        try {
-          return await (await importLimits()).reloadLimits(config, log, limits?.limiter)
-        } catch (err) {
-          if (err instanceof ServiceError) throw err
-          log.error({ err }, 'limits could not be reloaded, keeping the previous rules')
-          throw new ServiceError('reload_failed')
-        }
-      },
-    }
-  }
-
-  const { url } = config.database
   try {
-    return await blaming(reason => describeProblem('DATABASE_URL', url, reason), open)
+    const open = () => openParts(options, closers)
+    const parts = await blaming(reason => describeProblem('DATABASE_URL', url, reason), open)
+    return { ...parts, close }
   } catch (error) {
     await close()
     throw error
+  }
+}
+
+/** What is to be called at the end, the last first. */
+type Closers = (() => unknown)[]
+
+async function openParts(options: AppOptions, closers: Closers) {
+  const { config, log, stopping, clocks = createClocks(), isOnLoopback = () => false } = options
+  const rulesOfLimits = options.limits ?? (await readOwnLimits(config))
+  const metrics = config.managementPort === undefined ? undefined : await createMetrics()
+
+  const storage = await openStorage(config, {
+    ...clocks,
+    onWarning: (message, err) => log.warn({ err }, message),
+    onCommit: metrics?.recordCommit,
+    onIndexing: progress => logIndexing(log, progress),
+  })
+  closers.push(storage.close)
+  const cursors = createCursors(await storage.signingKey('cursor'))
+
+  const keys =
+    config.apiKeys === 'required' ? await openKeys(storage, { config, log, clocks }) : undefined
+  if (keys !== undefined) closers.push(keys.close)
+  const ring = options.keys ?? keys
+
+  const lines = createRuleLines({ log, monotonicNow: clocks.monotonicNow })
+  const limits =
+    rulesOfLimits &&
+    (await openLimits({ config, log, clocks, storage, lines, limits: rulesOfLimits }))
+  if (limits !== undefined) closers.push(limits.close)
+  const limitsReport = () => limits?.report()
+
+  const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords })
+  const rules = createUserRules(config)
+  const watch = createChangeWatch(storage.changes)
+  const users = createUserService({
+    users: callAfterWrites(storage.users, watch.touch),
+    passwords,
+    rules,
+    cursors,
+    onUpgradeFailure: err => log.warn({ err }, 'cannot replace a weak password digest'),
+  })
+  const forgetting = startForgetting({
+    ...clocks,
+    changes: storage.changes,
+    isIdle: storage.isIdle,
+    retentionMs: config.changesRetentionMs,
+    onFailure: err => log.warn({ err }, 'cannot forget old deletions'),
+  })
+  closers.push(forgetting.close)
+  const changes = createChangeFeed({
+    changes: storage.changes,
+    watch,
+    maxWaiting: config.maxWaitingRequests,
+    isAllowed: request => ring === undefined || isKeyValid(ring, request),
+  })
+  closers.push(changes.end)
+  stopping.begin.then(changes.end)
+
+  const checks = createReadinessCheck({
+    ping: storage.users.ping,
+    isStopping: stopping.hasBegun,
+    isCountingLocally: limits?.isCountingLocally,
+  })
+  const app = createApp({
+    users,
+    changes,
+    rules,
+    checks,
+    stopping,
+    log,
+    isOnLoopback,
+    metrics: metrics?.requests,
+    limiter: limits?.limiter,
+    keys: ring,
+    onHostRefused: createHostLog(lines),
+    settings: config,
+  })
+  return {
+    app,
+    checks,
+    /** What the limits have done since the start; `undefined` without limits. */
+    limitsReport,
+    /** Of the service; `undefined` without a management port. */
+    metrics,
+    /** Makes reads that begin after this call see everything that was committed before it. */
+    readAnew: storage.readAnew,
+    /** For operators. */
+    bans: limits?.bans ?? createControlWithoutRules(storage.bans),
+    /** What this process has counted, and how it is now; `undefined` without a management port. */
+    reporter:
+      metrics &&
+      createReporter({
+        checks,
+        metrics,
+        storage,
+        passwords,
+        limits: limitsReport,
+        wholeLists: users.whole,
+        feed: () => ({ ...changes.report(), deletions: forgetting.kept() }),
+      }),
+    /** As `Operations` says. */
+    reloadLimits: async () => {
+      if (limits !== undefined && config.limitsFile !== undefined) {
+        return limits.reload(config.limitsFile)
+      }
+      log.info('reload ignored: LIMITS_FILE is not set')
+      return undefined
+    },
   }
 }
 
@@ -169,12 +182,18 @@ export interface ServiceOptions extends Omit<AppOptions, 'stopping' | 'isOnLoopb
 /** Opens the service, which does not listen yet. Throws `OperatorError` when it cannot be opened. */
 export async function openService(options: ServiceOptions) {
   const stopping = createStopping()
-  const isOnLoopback = (): boolean => server.isOnLoopback()
-  const opened = await openApp({ ...options, stopping, isOnLoopback })
+  let isLoopback = false
+  const opened = await openApp({ ...options, stopping, isOnLoopback: () => isLoopback })
   const { app, readAnew, metrics, reporter, ...others } = opened
   const server = createHttpServer({
-    ...{ ...options, app, metrics: metrics?.requests, stopping },
+    ...options,
+    app,
+    stopping,
+    metrics: metrics?.requests,
     capacity: options.config,
+    onListening: onLoopback => {
+      isLoopback = onLoopback
+    },
     onLateRequest: readAnew,
   })
   return {
@@ -194,14 +213,18 @@ export async function openService(options: ServiceOptions) {
 async function readOwnLimits({ limitsFile, cacheStore }: Config) {
   // Redis is opened even without rules: a wrong password then stops this start, not the first one with rules.
   if (limitsFile === undefined && cacheStore !== 'redis') return undefined
-  return (await importLimits()).readLimits(limitsFile)
+  return (await import('./open-limits.ts')).readLimits(limitsFile)
 }
 
-// Only where there are rules: the list of public suffixes takes 5 MB and 50 ms of a start.
-const importLimits = () => import('./open-limits.ts')
+/** Imported only where there are rules: the list of public suffixes takes 5 MB and 50 ms of a start. */
+async function openLimits(options: LimitsOptions): Promise<OpenLimits> {
+  return (await import('./open-limits.ts')).openLimits(options)
+}
 
-// Only with a management port: prom-client takes 3 MB.
-const importMetrics = () => import('./ops/metrics/create-metrics.ts')
+/** Imported only with a management port: prom-client takes 12 MB. */
+async function createMetrics(): Promise<Metrics> {
+  return (await import('./ops/metrics/create-metrics.ts')).createMetrics()
+}
 
 /** The API keys of a service that requires them. Rejects when they cannot be read. */
 async function openKeys(

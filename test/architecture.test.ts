@@ -14,7 +14,7 @@ const ALLOWED = tableOf(`
   records: config errors limits/rules open-database service
   cli/serve: config errors limits/rules management open-database open-limits ops ops/management server service version
   cli/limits: access cli/terminal clocks config errors limits limits/rules open-database open-limits server service
-  service: access app clocks config errors limits limits/rules open-database open-limits ops ops/metrics server
+  service: access app clocks config limits limits/rules open-database open-limits ops ops/metrics server
       storage users users/passwords
   cli/transfer: cli/terminal config errors files open-database open-transfer users/transfer
   open-transfer: clocks config open-database storage/sqlite users/passwords users/transfer

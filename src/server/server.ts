@@ -29,6 +29,8 @@ export interface HttpServerOptions extends Omit<ClientErrorOptions, 'connections
   readonly stopping: Stopping
   readonly capacity: Capacity
   readonly timeouts?: Timeouts
+  /** Called once it listens, with whether only programs of this machine can reach its address. */
+  readonly onListening?: (isOnLoopback: boolean) => void
   /** Called for a request that may have been sent after another one of the same turn of the event loop was served. */
   readonly onLateRequest: () => void
 }
@@ -74,7 +76,6 @@ export function createHttpServer(options: HttpServerOptions) {
   const admission = createAdmission(capacity, app)
   const serveInOrder = createPipelining(serve, onLateRequest)
   const refuse = createClientErrorListener({ ...options, connections })
-  let isOnLoopback = false
 
   server.on('connection', socket => {
     // This client was gone before it was accepted, and without an address no limit could count it. Node remembers an address
@@ -123,11 +124,9 @@ export function createHttpServer(options: HttpServerOptions) {
     listen: async (address: { readonly host: string; readonly port: number }) => {
       await once(server.listen({ ...address, backlog: LISTEN_BACKLOG }), 'listening')
       const bound = server.address() as AddressInfo
-      isOnLoopback = isLoopback(bound.address)
+      options.onListening?.(isLoopback(bound.address))
       return bound
     },
-    /** Whether it listens on an address that only programs of this machine can reach. */
-    isOnLoopback: () => isOnLoopback,
     /** Serves a connection that did not arrive through the port. */
     accept: (socket: Socket) => void server.emit('connection', socket),
     /** Open connections, requests that wait for their turn, and how many were shed since the start. */
