@@ -42,7 +42,7 @@ const ALLOWED = tableOf(`
   http/pages: errors http http/openapi
   users/passwords: errors native-package
   server: config errors http
-  limits/rules: config http
+  limits/rules: config errors http
   http/openapi: errors http
   cli/terminal: config errors open-database
   access: errors http

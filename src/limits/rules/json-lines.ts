@@ -59,6 +59,29 @@ export function locateJson(text: string): LocatedJson {
   }
 }
 
+/**
+ * The offset of the first part that no JSON can have: a comma before an end or another comma, or a value that is none. A missing
+ * comma or colon is not found.
+ */
+export function findFault(text: string): number | undefined {
+  let previous = ''
+  for (const { 0: token, index } of text.matchAll(TOKEN)) {
+    const follows = '}],'.includes(token) ? previous === ',' : !'{['.includes(token)
+    if (follows && ('}],'.includes(token) || !isJson(token))) return index
+    previous = token
+  }
+  return undefined
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
 /** The line of an offset; both begin a text, at 1 and 0. */
 export function lineAt(text: string, offset: number): number {
   return text.slice(0, offset).split('\n').length
