@@ -70,6 +70,7 @@ const PACKAGE_DOORS = tableOf(`
   pg: storage/postgres
   prom-client: ops/metrics
   tldts: limits
+  jsonc-parser: limits
   commander: cli
   csv-stringify/sync: cli
   @node-rs/argon2: users/passwords/digest.ts

@@ -3,7 +3,7 @@ import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { readFailureInWords } from '../../errors.ts'
 import { checkLimits } from './checked-limits.ts'
-import { findFault, type JsonPath, type LineOf, lineAt, locateJson } from './json-lines.ts'
+import { type JsonPath, type LineOf, locateJson } from './json-lines.ts'
 import type { CheckedLimits } from './rules-schema.ts'
 
 /** Why a limits file cannot be used: a line for each mistake. */
@@ -66,16 +66,12 @@ interface ReadRules {
 }
 
 function parseJson(text: string): ReadRules {
-  let rules: unknown
+  const { faultLine, ...located } = locateJson(text)
   try {
-    rules = JSON.parse(text)
+    return { rules: JSON.parse(text), ...located }
   } catch (cause) {
-    // Node says where some mistakes are, and shows the text around the others.
-    const [, position] = /at position (\d+)/.exec(String(cause)) ?? []
-    const offset = position === undefined ? findFault(text) : Number(position)
-    throw unreadable(cause, offset === undefined ? undefined : `line ${lineAt(text, offset)}`)
+    throw unreadable(cause, faultLine === undefined ? undefined : `line ${faultLine}`)
   }
-  return { rules, ...locateJson(text) }
 }
 
 async function importModule(path: string): Promise<ReadRules> {
