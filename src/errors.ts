@@ -221,6 +221,18 @@ export class ServiceError implements Error {
 
 Object.setPrototypeOf(ServiceError.prototype, Error.prototype)
 
+const SYSTEM_REASONS: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file',
+  EISDIR: 'it is a folder',
+  EACCES: 'this user may not read it',
+}
+
+/** Why the system does not let a file be read, in words; its code where there are none. */
+export function readFailureInWords(error: unknown): string | undefined {
+  const { code } = error as NodeJS.ErrnoException
+  return code === undefined ? undefined : (SYSTEM_REASONS[code] ?? code)
+}
+
 /** A command stopped by something outside the program, such as a setting or a file. `problems` are lines for the operator. */
 export class OperatorError extends Error {
   readonly problems: readonly string[]

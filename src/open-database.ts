@@ -45,7 +45,7 @@ export function keepTemporaryFilesBy(
   environment: Record<string, string | undefined>,
 ): void {
   if (location.kind === 'postgres' || location.path === IN_MEMORY) return
-  environment.SQLITE_TMPDIR ??= dirname(companionOf(location.path, '-journal'))
+  environment.SQLITE_TMPDIR ||= dirname(companionOf(location.path, '-journal'))
 }
 
 /** Whether the database is lost when the process ends. */

@@ -120,20 +120,27 @@ async function openCounters({ config, clocks, log, storage }: LimitsOptions): Pr
 }
 
 /**
- * Reads the rules of a file. Without a path there are none. Throws `OperatorError` with a line from `describe` for each
- * mistake.
+ * Reads the rules of a file. Without a path there are none. Throws `OperatorError` with the lines that `describe` makes of the
+ * mistakes.
  */
 export async function readLimits(
   path: string | undefined,
-  describe = (mistake: string) => describeMistake('LIMITS_FILE', path ?? '', mistake),
+  describe = (mistakes: readonly string[]) => describeMistakes(path ?? '', mistakes),
 ): Promise<CheckedLimits> {
   if (path === undefined) return NO_LIMITS
   try {
     return await loadLimits(path)
   } catch (error) {
     if (!(error instanceof LimitsRefused)) throw error
-    throw new OperatorError(error.mistakes.map(describe))
+    throw new OperatorError(describe(error.mistakes))
   }
+}
+
+function describeMistakes(path: string, mistakes: readonly string[]): readonly string[] {
+  const describe = (what: string) => describeMistake('LIMITS_FILE', path, what)
+  const [only = '', ...others] = mistakes
+  if (others.length === 0) return [describe(only)]
+  return [describe(`${mistakes.length} mistakes`), ...mistakes.map(mistake => `  ${mistake}`)]
 }
 
 type ReloadParts = Pick<LimitsOptions, 'config' | 'log'> & { readonly limiter: Limiter }

@@ -42,7 +42,7 @@ const ALLOWED = tableOf(`
   http/pages: errors http http/openapi
   users/passwords: errors native-package
   server: config errors http
-  limits/rules: config http
+  limits/rules: config errors http
   http/openapi: errors http
   cli/terminal: config errors open-database
   access: errors http
@@ -70,6 +70,7 @@ const PACKAGE_DOORS = tableOf(`
   pg: storage/postgres
   prom-client: ops/metrics
   tldts: limits
+  jsonc-parser: limits
   commander: cli
   csv-stringify/sync: cli
   @node-rs/argon2: users/passwords/digest.ts

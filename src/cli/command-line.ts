@@ -38,8 +38,8 @@ const OPTIONS_OF_ALL = ['-h', '--help', '-v', '--version']
 
 /**
  * Runs the command that `args` name and resolves to the exit code. Prints what went wrong on standard error. A command
- * changes nothing of the process but `streams` and, until it ends, what SIGINT and SIGTERM do. Only a `serve` that has
- * listened leaves more behind.
+ * changes nothing of the process but `streams`, SQLITE_TMPDIR in `environment` and, until it ends, what SIGINT and SIGTERM do.
+ * Only a `serve` that has listened leaves more behind.
  */
 export async function runCommandLine(
   args: readonly string[],

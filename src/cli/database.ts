@@ -3,8 +3,8 @@ import type { BackupProgress, DatabaseTasks } from '../storage/database-tasks.ts
 import { runTask, type Task, type TaskOptions } from './terminal/run-task.ts'
 import {
   type CommandContext,
+  counted,
   EXIT,
-  grouped,
   type JsonFlags,
   jsonOption,
   type Outcome,
@@ -143,7 +143,7 @@ function copy(terminal: Terminal, { from, to }: CopyFlags): Promise<Outcome | nu
     })
     const { tables, lastId, checksum, ...named } = copied
     const seconds = (performance.now() - startedAt) / 1000
-    const counts = tables.map(({ label, rows }) => `${grouped(rows)} ${label}`).join(', ')
+    const counts = tables.map(({ label, rows }) => counted(rows, label)).join(', ')
     return {
       lines: [`${named.to}: ${counts}, verified, in ${seconds.toFixed(1)} s`],
       json: {

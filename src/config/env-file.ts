@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { readFailureInWords } from '../errors.ts'
 
 /**
  * NAME=value, where `export ` may stand before it and a comment behind it. A # begins a comment only after a blank or a quote:
@@ -31,7 +32,8 @@ function readLines(path: string, problems: string[]): string[] {
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     if (code === 'ENOENT') return []
-    const why = code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'it is not UTF-8' : code
+    const isEncoding = code === 'ERR_ENCODING_INVALID_ENCODED_DATA'
+    const why = isEncoding ? 'it is not UTF-8' : readFailureInWords(error)
     problems.push(`${path} cannot be read (${why}); it must be a file of NAME=value lines`)
     return []
   }

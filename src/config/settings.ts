@@ -29,13 +29,13 @@ const NO_FILES: readonly (readonly [form: RegExp, why: string])[] = [
   [/^(?:file:)?["'`]/i, 'it begins with a quote: leave its quotes out'],
   [/^(?:file:)?~/i, '~ stands for no folder here: write the whole path'],
   [/^(?:file:)?[${]/i, 'it begins with a variable that nothing has replaced: write its value'],
-  [/^\/\//, 'it begins with two slashes: write postgres: before them, or one slash for a path'],
+  [/^(?:\/\/|\w+\/\/.*@)/s, 'its scheme is missing: write postgres:// or, for a path, one slash'],
   [
     /^(?![a-z][a-z\d+.-]*:\/\/).*:\/\//is,
     'something stands before the scheme of a URL: leave it out',
   ],
   [
-    /^(?!file:)(?:.*[\s;])?(?:(?:host|port|user|db)(?:addr|name| ?id)?|server|data(?:base| source)|address|uid|pass(?:word|file)?|pwd|token|secret|service)\s*=/is,
+    /^(?!file:|\.{0,2}\/)(?:.*[\s;])?(?:(?:host|port|user|db)(?:addr|name| ?id)?|server|data(?:base| source)|address|uid|pass(?:word|file)?|pwd|token|secret|service)\s*=/is,
     'it is a list of names and values: write it as a URL, or file: before it if it is the path of a file',
   ],
 ]

@@ -144,8 +144,11 @@ async function decompressed(
   try {
     return await decompress(compressed, { maxOutputLength })
   } catch (cause) {
-    const isTooLarge = (cause as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE'
-    throw new ServiceError(isTooLarge ? 'body_too_large' : 'body_malformed', { cause })
+    if ((cause as NodeJS.ErrnoException).code === 'ERR_BUFFER_TOO_LARGE') {
+      throw new ServiceError('body_too_large', { cause })
+    }
+    const message = 'The body is not in the format that its Content-Encoding names'
+    throw new ServiceError('body_malformed', { cause, message })
   }
 }
 

@@ -42,6 +42,8 @@ const DEFAULTS: Config = {
 
 const ENV_EXAMPLE = fileURLToPath(new URL('../../.env.example', import.meta.url))
 
+const NO_SCHEME = 'its scheme is missing: write postgres:// or, for a path, one slash'
+
 /** What is wrong with a list of the parts of a URL. */
 const LIST =
   'it is a list of names and values: write it as a URL, or file: before it if it is the path of a file'
@@ -91,6 +93,8 @@ describe('loadConfig accepts', () => {
     ['DATABASE_URL', './a:b?#.db', file('./a:b?#.db')],
     ['DATABASE_URL', 'data/x=1.db', file('data/x=1.db')],
     ['DATABASE_URL', 'the users.db', file('the users.db')],
+    ['DATABASE_URL', 'data//users.db', file('data//users.db')],
+    ['DATABASE_URL', '/my host=1/users.db', file('/my host=1/users.db')],
     ['DATABASE_URL', 'file:./~a $b.db', file('file:./~a $b.db', './~a $b.db')],
     ['DATABASE_URL', 'file:host=1 port=2.db', file('file:host=1 port=2.db', 'host=1 port=2.db')],
     ['DATABASE_URL', 'C:\\ann:x@home\\users.db', file('C:\\ann:x@home\\users.db')],
@@ -232,10 +236,8 @@ describe('wrong values:', () => {
     ],
     [`/usr/bin/psql ${URL_FORM}`, 'something stands before the scheme of a URL: leave it out'],
     [`file:${URL_FORM}`, 'something stands before the scheme of a URL: leave it out'],
-    [
-      '//ann:s3cret@h/users',
-      'it begins with two slashes: write postgres: before them, or one slash for a path',
-    ],
+    ['//ann:s3cret@h/users', NO_SCHEME],
+    ['postgres//ann:s3cret@h/users', NO_SCHEME],
     ['~/users.db', '~ stands for no folder here: write the whole path'],
     ['file:~ann/users.db', '~ stands for no folder here: write the whole path'],
     [`\${DATABASE_URL}`, 'it is a variable that nothing has replaced: write its value'],

@@ -155,6 +155,14 @@ test.each([
   expectRefusal(await create(body, coded(coding)), 400)
 })
 
+test('POST /users names a Content-Encoding that the body does not have', async () => {
+  const { body } = await create(textOf(), coded('gzip'))
+  expect(JSON.parse(body)).toMatchObject({
+    message: 'The body is not in the format that its Content-Encoding names',
+    reason: 'body_malformed',
+  })
+})
+
 test.each<readonly [body: string, errors: object]>([
   ...['null', '5', '""', '[{"user":{}}]', '{}', '{"User":{}}', '{"user":null}'].map(
     body => [body, NO_USER] as const,

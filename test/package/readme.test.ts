@@ -127,7 +127,7 @@ test('README.md shows what its commands do, and so does what it refers to', asyn
   }
   const output = outputs.join('\n')
   expect(output).toContain('HTTP/1.1 204 No Content')
-  expect(outputs.at(-1)).toContain('1 rows, 0 created, 1 skipped')
+  expect(outputs.at(-1)).toContain('1 row, 0 created, 1 skipped')
 })
 
 test.skipIf(!canStartClusters)('README.md shows how users move to PostgreSQL', async () => {

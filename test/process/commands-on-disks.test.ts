@@ -147,6 +147,19 @@ test.skipIf(!canMount).each([
   },
 )
 
+test.skipIf(!canMount)('a disk that is mounted read-only is named', () => {
+  const { cwd } = place({ users: 1 })
+  const readOnly = 'mount --bind disk disk && mount -o remount,bind,ro disk'
+  const command = `${readOnly} && exec '${process.execPath}' '${MAIN}' migrate`
+  const { status, stderr } = spawnSync('unshare', ['--mount', 'sh', '-c', command], {
+    cwd,
+    env: { PATH: process.env.PATH, DATABASE_URL: 'disk/new.db' },
+    encoding: 'utf8',
+  })
+  const why = 'its disk is mounted read-only: mount it for writing, or choose another one (EROFS)'
+  expect([status, stderr]).toEqual([1, `DATABASE_URL was "disk/new.db": ${why}\n`])
+})
+
 describe.skipIf(!canRunAsNobody)('without write permission', () => {
   test.each([
     [

@@ -26,7 +26,7 @@ export async function readLimitsFile(file: string): Promise<CheckedLimits> {
   if (!/\.(?:json|m?js)$/.test(file)) {
     throw new OperatorError([`${name}: it may be a .json file or an ES module (.js, .mjs)`])
   }
-  return readLimits(file, mistake => `${name}: ${mistake}`)
+  return readLimits(file, mistakes => mistakes.map(mistake => `${name}: ${mistake}`))
 }
 
 function describeFile(file: string, rules: readonly PlainRule[]): readonly string[] {

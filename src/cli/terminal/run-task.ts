@@ -1,4 +1,4 @@
-import { grouped, inWords, notify, type Terminal } from './terminal.ts'
+import { counted, grouped, inWords, notify, type Terminal } from './terminal.ts'
 
 /** Tells that `done` units are done; `share` is the part of the whole, from 0 to 1, if it is known. */
 export type Progress = (done: number, share?: number) => void
@@ -26,7 +26,7 @@ export function createProgress(
     const seconds = (now - startedAt) / 1000
     const parts = [
       share !== undefined && `${Math.floor(share * 100)} %`,
-      `${grouped(done)} ${unit}`,
+      counted(done, unit),
       `${grouped(done / seconds)} ${unit}/s`,
       share !== undefined && share > 0 && `${inWords((seconds / share) * (1 - share))} left`,
     ]

@@ -66,6 +66,11 @@ export function grouped(count: number): string {
   return Math.round(count).toLocaleString('en')
 }
 
+/** A number of things, such as `1 user` or `12,345 users`. */
+export function counted(count: number, unit: string): string {
+  return `${grouped(count)} ${count === 1 ? unit.replace(/s$/, '') : unit}`
+}
+
 /** For example `45 s`, `3 min 5 s` or `2 h 10 min`. */
 export function inWords(seconds: number): string {
   const whole = Math.ceil(seconds)

@@ -1,6 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { OperatorError } from '../../errors.ts'
 import { IMPORT_COLUMNS, type ImportRecord } from '../../users/transfer/import-rows.ts'
+import { counted } from '../terminal/terminal.ts'
 import { type CsvParser, type CsvRow, createCsvParser } from './csv-rows.ts'
 import { MAX_ROW_BYTES, TOO_LONG } from './format.ts'
 
@@ -104,7 +105,7 @@ function recordOf({ line, fields }: CsvRow, columns: readonly string[]): ImportR
   if (fields === undefined) return { line, raw: '', content: TOO_LONG }
   const raw = JSON.stringify(fields)
   if (fields.length !== columns.length) {
-    const problem = `has ${fields.length} fields instead of ${columns.length}`
+    const problem = `has ${counted(fields.length, 'fields')} instead of ${columns.length}`
     return { line, raw, content: { problem } }
   }
   const row: Record<string, unknown> = Object.create(null)

@@ -5,8 +5,8 @@ import { exportPages } from '../../users/transfer/user-export.ts'
 import { readConfig } from '../terminal/read-config.ts'
 import { runTask } from '../terminal/run-task.ts'
 import {
+  counted,
   EXIT,
-  grouped,
   type JsonFlags,
   type Outcome,
   type Terminal,
@@ -72,7 +72,7 @@ export async function exportUsers(
     }
     if (file === STANDARD_STREAM) return EXIT.done
     const json = { file, format, gzip: isPacked, users: done }
-    return { lines: [`${file}: ${grouped(done)} users`], json }
+    return { lines: [`${file}: ${counted(done, 'users')}`], json }
   })
 }
 

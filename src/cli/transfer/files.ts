@@ -15,7 +15,7 @@ import { addAbortSignal, PassThrough } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip, createGzip } from 'node:zlib'
 import type { Config } from '../../config/settings.ts'
-import { OperatorError } from '../../errors.ts'
+import { OperatorError, readFailureInWords } from '../../errors.ts'
 import { partialNameOf, removeLeftovers, syncFile, syncFolder } from '../../files/durable-files.ts'
 import { isFileOfDatabase } from '../../open-database.ts'
 import { nameOf, type RejectsSink } from '../../users/transfer/user-import.ts'
@@ -96,9 +96,9 @@ function sizeOf(file: string): number {
 }
 
 function toReadError(file: string, error: unknown): unknown {
-  const { code } = error as NodeJS.ErrnoException
-  if (error instanceof OperatorError || code === undefined) return error
-  return new OperatorError([`${nameOf(file)} cannot be read (${code})`], { cause: error })
+  const why = readFailureInWords(error)
+  if (error instanceof OperatorError || why === undefined) return error
+  return new OperatorError([`${nameOf(file)} cannot be read (${why})`], { cause: error })
 }
 
 /** Two common mistakes, which would otherwise be reported as text that cannot be read. */

@@ -8,6 +8,7 @@ import type { ConflictPolicy } from '../../users/transfer/user-import-store.ts'
 import { readConfig } from '../terminal/read-config.ts'
 import { runTask } from '../terminal/run-task.ts'
 import {
+  counted,
   EXIT,
   grouped,
   inWords,
@@ -135,7 +136,7 @@ function describeImport({ result, isDryRun, seconds }: EndedImport): string {
   const rate = grouped((records - resumed) / seconds)
   const start = isDryRun ? 'dry run, nothing was changed: ' : ''
   return [
-    `${start}${end === 'done' ? '' : 'stopped early: '}${grouped(records)} rows, ${done.join(', ')}`,
+    `${start}${end === 'done' ? '' : 'stopped early: '}${counted(records, 'rows')}, ${done.join(', ')}`,
     resumed > 0 && `${grouped(resumed)} of the rows by an earlier run`,
     `${inWords(seconds)}, ${rate} rows/s`,
   ]

@@ -58,6 +58,7 @@ function recordOf(line: number, bytes: Buffer): ImportRecord | undefined {
   try {
     return { line, raw, content: { row: JSON.parse(raw) } }
   } catch {
-    return { line, raw, content: { problem: 'is not JSON' } }
+    const hint = line === 1 ? '; for a CSV file, add --format csv' : ''
+    return { line, raw, content: { problem: `is not JSON${hint}` } }
   }
 }

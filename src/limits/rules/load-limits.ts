@@ -1,8 +1,9 @@
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { readFailureInWords } from '../../errors.ts'
 import { checkLimits } from './checked-limits.ts'
-import { type JsonPath, type LineOf, lineAt, locateJson } from './json-lines.ts'
+import { type JsonPath, type LineOf, locateJson } from './json-lines.ts'
 import type { CheckedLimits } from './rules-schema.ts'
 
 /** Why a limits file cannot be used: a line for each mistake. */
@@ -33,12 +34,18 @@ export async function loadLimits(path: string): Promise<CheckedLimits> {
 }
 
 async function readText(path: string): Promise<string> {
+  let bytes: Buffer
   try {
-    // Editors on Windows write a byte order mark.
-    return (await readFile(path, 'utf8')).replace(/^\ufeff/, '')
+    bytes = await readFile(path)
   } catch (cause) {
     throw unreadable(cause)
   }
+  try {
+    // Drops the byte order mark that editors on Windows write.
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    if (!text.includes('\0')) return text
+  } catch {}
+  throw new LimitsRefused(['the file is not in UTF-8, but perhaps in UTF-16: save it as UTF-8'])
 }
 
 /** Two recipes, pasted one after the other, may each have a list of the same kind: `JSON.parse` keeps only the last. */
@@ -59,15 +66,12 @@ interface ReadRules {
 }
 
 function parseJson(text: string): ReadRules {
-  let rules: unknown
+  const { faultLine, ...located } = locateJson(text)
   try {
-    rules = JSON.parse(text)
+    return { rules: JSON.parse(text), ...located }
   } catch (cause) {
-    // Node says where most mistakes are, and shows the text around the others.
-    const [, offset] = /at position (\d+)/.exec(String(cause)) ?? []
-    throw unreadable(cause, offset && `line ${lineAt(text, Number(offset))}`)
+    throw unreadable(cause, faultLine === undefined ? undefined : `line ${faultLine}`)
   }
-  return { rules, ...locateJson(text) }
 }
 
 async function importModule(path: string): Promise<ReadRules> {
@@ -98,7 +102,7 @@ async function awaitModule<T>(module: Promise<T>): Promise<T> {
 
 function unreadable(cause: unknown, place?: string): LimitsRefused {
   const { code, message = String(cause), syscall } = Object(cause) as Partial<NodeJS.ErrnoException>
-  const parts = syscall === undefined ? [place, code, message] : [code]
+  const parts = syscall === undefined ? [place, code, message] : [readFailureInWords(cause)]
   const reason = parts.filter(part => part !== undefined).join(': ')
   return new LimitsRefused([`the file cannot be read (${reason.replace(/\s+/g, ' ')})`], { cause })
 }

@@ -1,3 +1,4 @@
+import { nearest } from '../../config/did-you-mean.ts'
 import type { Key, Matching } from './limits-file.ts'
 import { matchesAll } from './matchers.ts'
 import { listOf } from './patterns.ts'
@@ -43,6 +44,12 @@ export function findWarnings(
       if (!hasKeys && countsByKey(rule.source.by)) {
         warn(kind, rule, 'counts nothing: API_KEYS is off, so no request has a key')
       }
+      for (const path of unknownBodyKeys(rule.source.by)) {
+        const meant = nearest(path, BODY_KEYS)
+        const hint =
+          meant === undefined ? `it has ${BODY_KEYS.join(', ')}` : `did you mean ${meant}?`
+        warn(kind, rule, `counts nothing: no body has ${JSON.stringify(path)}; ${hint}`)
+      }
     }
   }
   for (const rule of rateLimits.filter(({ actions }) => actions.length === 0)) {
@@ -55,6 +62,16 @@ export function findWarnings(
     warnings.push('CACHE_STORE is none: nothing is counted, so rules that count deny nothing')
   }
   return warnings
+}
+
+/** What the bodies of this service have. */
+const BODY_KEYS = ['user.name', 'user.email', 'user.password']
+
+function unknownBodyKeys(by: Key = 'ip'): readonly string[] {
+  return [by]
+    .flat()
+    .flatMap(part => (typeof part === 'string' ? (/^body:(.*)$/s.exec(part)?.[1] ?? []) : []))
+    .filter(path => !BODY_KEYS.includes(path))
 }
 
 function countsByKey(by: Key = 'ip'): boolean {

@@ -9,6 +9,7 @@ import {
 } from 'node:tls'
 import pg, { type ClientConfig } from 'pg'
 import type { PostgresLocation, PostgresTls } from '../../config/postgres-url.ts'
+import { readFailureInWords } from '../../errors.ts'
 import { UnusableDatabase } from '../unusable-database.ts'
 
 export interface PostgresClientConfig extends ClientConfig {
@@ -146,8 +147,7 @@ function readFile(parameter: string, path: string): string {
   try {
     return readFileSync(path, 'utf8')
   } catch (cause) {
-    const { code } = cause as NodeJS.ErrnoException
-    throw unusable(parameter, path, `cannot be read (${code})`)
+    throw unusable(parameter, path, `cannot be read (${readFailureInWords(cause)})`)
   }
 }
 

@@ -67,6 +67,8 @@ export const IN_USE = 'a process has it open: stop the service first'
 const NOT_WRITABLE =
   'it cannot be written: give the user of this process write permission for the file and its folder'
 
+const READ_ONLY = 'its disk is mounted read-only: mount it for writing, or choose another one'
+
 const FULL = 'its disk is full: free some space'
 
 /** Runs `work` and turns its errors into `UnusableDatabase`, about `file` where it is given. */
@@ -95,7 +97,8 @@ function reasonOf(error: unknown): string {
   if (code === 'SQLITE_NOTADB') return NO_DATABASE
   if (isDamage(error)) return DAMAGED
   if (code.startsWith('SQLITE_BUSY')) return 'another process holds a lock on it'
-  if (/^(SQLITE_READONLY|SQLITE_CANTOPEN|EACCES$|EPERM$|EROFS$)/.test(code))
+  if (code === 'EROFS') return `${READ_ONLY} (${code})`
+  if (/^(SQLITE_READONLY|SQLITE_CANTOPEN|EACCES$|EPERM$)/.test(code))
     return `${NOT_WRITABLE} (${code})`
   if (code === 'SQLITE_FULL' || code === 'ENOSPC') return `${FULL} (${code})`
   if (code.startsWith('SQLITE_IOERR')) return `its disk fails: see the system log (${code})`

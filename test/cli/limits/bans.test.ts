@@ -232,7 +232,7 @@ describe('bans add', () => {
     { env: { LIMITS_FILE: '' }, line: 'RULE was login, but it is unknown: LIMITS_FILE is not set' },
     {
       env: { LIMITS_FILE: 'gone.json' },
-      line: 'LIMITS_FILE was "gone.json": the file cannot be read (ENOENT)',
+      line: 'LIMITS_FILE was "gone.json": the file cannot be read (there is no such file)',
     },
     {
       env: { CACHE_STORE: 'none' },

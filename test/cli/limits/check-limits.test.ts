@@ -112,7 +112,7 @@ rateLimits "plans": to "[function]", within "[function]", by ["ip","[function]"]
   })
 
   test.each<[file: string, rules: string | undefined, lines: (string | RegExp)[]]>([
-    ['gone.json', undefined, ['gone.json: the file cannot be read (ENOENT)']],
+    ['gone.json', undefined, ['gone.json: the file cannot be read (there is no such file)']],
     ['gone.mjs', undefined, [/^gone\.mjs: the file cannot be read \(ERR_MODULE_NOT_FOUND/]],
     ['a b.mjs', 'throw new Error("no")', [/^"a b\.mjs": .*no/]],
     ['rules.yaml', '', [/^rules\.yaml: it may be a \.json file or an ES module/]],
@@ -153,8 +153,13 @@ rateLimits "plans": to "[function]", within "[function]", by ["ip","[function]"]
       track: [{ name: 'lower', method: 'get' }],
       rateLimits: [
         { name: 'none', to: 1, within: 1, except: actions },
+        { name: 'mail', to: 1, within: 1, by: ['body:user.emal', 'body:email', 'body:user.email'] },
       ],
     }`
+    const bodyless = [
+      'rateLimits "mail" counts nothing: no body has "user.emal"; did you mean user.email?',
+      'rateLimits "mail" counts nothing: no body has "email"; it has user.name, user.email, user.password',
+    ]
     const keyless = 'throttle "by key" counts nothing: API_KEYS is off, so no request has a key'
     const env = { CACHE_STORE: 'none', API_KEYS: 'off' }
     const { code, stderr } = await limits('check', { rules, env })
@@ -171,6 +176,7 @@ rateLimits "plans": to "[function]", within "[function]", by ["ip","[function]"]
       'blocklist "query" has the path "*?": a path has no query, use the key query',
       'throttle "slash" has the path "users": paths begin with /',
       keyless,
+      ...bodyless,
       'rateLimits "none" applies to no action: except names them all',
       'CACHE_STORE is none: nothing is counted, so rules that count deny nothing',
     ])

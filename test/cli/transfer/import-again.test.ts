@@ -38,7 +38,7 @@ describe('when an e-mail or an id is already taken', () => {
     const first = await importing(cwd, 'users.ndjson')
     expect(first.code).toBe(1)
     expect(first.stderr).toMatch(new RegExp(`^line 2: ${why}; .+\n$`))
-    expect(first.stdout).toMatch(/^stopped early: 1 rows, 1 created; /)
+    expect(first.stdout).toMatch(/^stopped early: 1 row, 1 created; /)
     expect(namesIn(cwd)).toEqual(['Ann', 'Bea', 'Cid'])
 
     const again = await importing(cwd, 'users.ndjson', '--resume', '--on-conflict', 'skip')
@@ -77,9 +77,9 @@ describe('when an e-mail or an id is already taken', () => {
     }
     expect(await update()).toBe('4 rows, 1 created, 1 updated, 2 unchanged')
     const before = usersIn(cwd)
-    expect(await update([another])).toBe('1 rows, 0 created, 1 unchanged')
+    expect(await update([another])).toBe('1 row, 0 created, 1 unchanged')
     expect(usersIn(cwd)).toEqual(before)
-    expect(await update([WITH_PASSWORD])).toBe('1 rows, 0 created, 1 updated')
+    expect(await update([WITH_PASSWORD])).toBe('1 row, 0 created, 1 updated')
   })
 })
 

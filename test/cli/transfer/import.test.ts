@@ -175,7 +175,7 @@ describe('a row is rejected', () => {
     await importing(cwd, 'users.csv', ...KEEP_REJECTS)
     expect(rejectsIn(cwd)).toEqual([
       { line: 2, errors: { name: ['is invalid'] } },
-      { line: 4, errors: { row: ['has 1 fields instead of 2'] } },
+      { line: 4, errors: { row: ['has 1 field instead of 2'] } },
       { line: 5, errors: { email: ['is invalid'] } },
     ])
     expect(namesIn(cwd)).toEqual(['Dan'])
@@ -264,9 +264,7 @@ describe('invalid CSV ends the import with one line and code 1', () => {
     const HINT = '; once that is fixed, --resume continues after the rows that are done\n'
     const tried = await importing(cwd, 'users.csv', '--dry-run')
     expect(tried).toMatchObject({ code: 1, stderr: expect.stringMatching(fault) })
-    expect(tried.stdout).toMatch(
-      /^dry run, nothing was changed: stopped early: 1 rows, 1 created; /,
-    )
+    expect(tried.stdout).toMatch(/^dry run, nothing was changed: stopped early: 1 row, 1 created; /)
     expect(tried.stderr).not.toContain(HINT)
     const { code, stdout, stderr } = await importing(cwd, 'users.csv', '--json')
     expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(fault) })
@@ -304,7 +302,7 @@ test.each<[args: string[], code: number, says: string]>([
   [['users.ndjson', '--rejects', 'no/rejects'], 1, 'no/rejects cannot be written'],
   [['users.ndjson', '--rejects', '-'], 2, '--rejects needs a file'],
   [['users.ndjson', '--rejects', '/dev/null'], 1, '/dev/null is not a regular file'],
-  [['nowhere.ndjson'], 1, 'nowhere.ndjson cannot be read (ENOENT)'],
+  [['nowhere.ndjson'], 1, 'nowhere.ndjson cannot be read (there is no such file)'],
   [['.', '--format', 'csv'], 1, '. is a folder'],
 ])('import %j ends with %i and one line', async (args, code, says) => {
   const cwd = folderWith(ndjson([ANN]))
@@ -351,4 +349,14 @@ test('import beside a service that writes: neither loses anything', async () => 
   const done = created.filter(status => status !== 503)
   expect(new Set(done)).toEqual(new Set([201]))
   expect(usersIn(cwd)).toHaveLength(5000 + done.length)
+})
+
+test('import of CSV as NDJSON says how to import it', async () => {
+  const finished = runCommand({
+    cwd: temporaryFolder(),
+    args: ['import', '-'],
+    input: 'name,email\nBea,bea@example.com\n',
+  })
+  const hint = 'line 1: row is not JSON; for a CSV file, add --format csv'
+  expect((await finished).stderr.split('\n')[0]).toBe(hint)
 })

@@ -173,16 +173,19 @@ describe.skipIf(!canStartClusters || !canMakeCertificates)('a connection', () =>
     ['&channel_binding=prefer', 'SCRAM-SHA-256-PLUS'],
     ['&channel_binding=require', 'SCRAM-SHA-256-PLUS'],
     ['&channel_binding=disable', 'SCRAM-SHA-256'],
-  ])('with %j sends its password by %s', async (parameter, mechanism) => {
-    const client = clientOf(locate(`sslmode=require&password=s3cret${parameter}`, 'eve'))
-    const { connection } = client as unknown as { connection: NodeJS.EventEmitter }
-    const used = once(connection, 'authenticationSASLContinue').then(
-      () => (client as unknown as { saslSession: { mechanism: string } }).saslSession.mechanism,
-    )
-    await client.connect()
-    await client.end()
-    expect(await used).toBe(mechanism)
-  })
+  ])(
+    'binds its password to the certificate of the server as channel_binding says: %j, by %s',
+    async (parameter, mechanism) => {
+      const client = clientOf(locate(`sslmode=require&password=s3cret${parameter}`, 'eve'))
+      const { connection } = client as unknown as { connection: NodeJS.EventEmitter }
+      const used = once(connection, 'authenticationSASLContinue').then(
+        () => (client as unknown as { saslSession: { mechanism: string } }).saslSession.mechanism,
+      )
+      await client.connect()
+      await client.end()
+      expect(await used).toBe(mechanism)
+    },
+  )
 
   test('with channel_binding=require gives a server that cannot bind it no password, and takes no other answer', async () => {
     const required = 'channel_binding=require&sslmode=require&password=s3cret'

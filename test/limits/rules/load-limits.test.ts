@@ -56,6 +56,8 @@ test('loadLimits reads functions and RegExp of a module, and what it imports', a
   })
 })
 
+const NO_UTF_8 = /^the file is not in UTF-8, but perhaps in UTF-16: save it as UTF-8$/
+
 const NO_OBJECT = /^the file must hold an object of rules$/
 
 test.each<[name: string, text: string | Buffer, mistake: RegExp]>([
@@ -64,7 +66,13 @@ test.each<[name: string, text: string | Buffer, mistake: RegExp]>([
   ['two values.json', '{}\n\n{}', /cannot be read \(line 3: .*JSON/],
   ['escape.json', '["a",\n "\\x"]', /cannot be read \(line 2: .*JSON/],
   ['no end.json', '{"bans":\n', /cannot be read \(Unexpected end of JSON input\)/],
-  ['binary.json', Buffer.from([0xff, 0xfe, 0x7b]), /cannot be read \(/],
+  ['comma.json', '{\n "bans": [\n {},\n ]}', /cannot be read \(line 4: .*JSON/],
+  ['two commas.json', '{ "a": [1,\n , 2] }', /cannot be read \(line 2: .*JSON/],
+  ['comment.json', '{\n // none\n "bans": [] }', /cannot be read \(line 2: .*JSON/],
+  ['quotes.json', `{ "bans": [\n{ "by": 'ip' }] }`, /cannot be read \(line 2: .*JSON/],
+  ['utf-16.json', Buffer.from('\ufeff{}', 'utf16le'), NO_UTF_8],
+  ['utf-16 without a mark.json', Buffer.from('{}', 'utf16le'), NO_UTF_8],
+  ['latin-1.json', Buffer.from('{"é":1}', 'latin1'), NO_UTF_8],
   ['two lists.json', '{ "bans": [],\n"bans": [] }', /^line 2: "bans" is given twice$/],
   [
     'two patterns.json',

@@ -83,7 +83,7 @@ test('POST /limits/reload of a wrong file is 422 with every mistake, and the rul
   expect([problem.status, problem.body.errors]).toEqual([422, errors])
   rmSync(limitsPath)
   const gone = await ops.post('/limits/reload').expect(422)
-  expect(gone.body.errors.LIMITS_FILE).toEqual([expect.stringMatching(/ENOENT/)])
+  expect(gone.body.errors.LIMITS_FILE).toEqual([expect.stringMatching(/there is no such file/)])
   await http.get('/users').expect(200)
   await http.get('/users').expect(429)
 })

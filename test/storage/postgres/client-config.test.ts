@@ -29,8 +29,8 @@ describe.skipIf(!canMakeCertificates)('a service does not start', () => {
   const NO_KEY = 'is not a private key in PEM format without a passphrase'
 
   test.each([
-    ['sslrootcert', 'missing.pem', 'cannot be read (ENOENT)'],
-    ['sslrootcert', 'folder.pem', 'cannot be read (EISDIR)'],
+    ['sslrootcert', 'missing.pem', 'cannot be read (there is no such file)'],
+    ['sslrootcert', 'folder.pem', 'cannot be read (it is a folder)'],
     ['sslrootcert', 'empty.pem', NO_CERTIFICATE],
     ['sslrootcert', 'broken.pem', NO_CERTIFICATE],
     ['sslcert', 'client.key', NO_CERTIFICATE],

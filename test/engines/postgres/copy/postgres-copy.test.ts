@@ -176,7 +176,7 @@ describe('the source', () => {
   test('is refused if it does not exist, or without the schema of this release', async () => {
     const nowhere = new URL(await newPostgresDatabase())
     nowhere.pathname = '/nowhere'
-    const missing = 'the server has no such database: create it'
+    const missing = 'the server has no database "nowhere": create it'
     await expect(openSource(nowhere.href)).rejects.toThrow(missing)
     const url = await newPostgresDatabase()
     await expect(openSource(url)).rejects.toThrow('it has no tables of this service')
