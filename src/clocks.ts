@@ -1,5 +1,3 @@
-import { uptime } from 'node:os'
-
 /** The clocks of one service. */
 export interface Clocks {
   /** Milliseconds since the epoch. Jumps when the machine's clock is set. */
@@ -11,7 +9,10 @@ export interface Clocks {
    * machine's clock is set, so a period of a day lasts a day.
    */
   readonly steadyNow: () => number
-  /** Milliseconds since the machine started: the same for all its processes, whatever its clock is set to. */
+  /**
+   * Milliseconds of a clock that begins when the machine starts: the same for all its processes, whatever its clock is set to.
+   * Not `os.uptime()`, which containers may have of their own.
+   */
   readonly uptimeNow: () => number
   /** Of a test: replaces the clock of a database server. Milliseconds since the epoch. */
   readonly serverNow?: (() => number) | undefined
@@ -21,7 +22,7 @@ export interface Clocks {
 export function createClocks({
   now = Date.now,
   monotonicNow = () => performance.now(),
-  uptimeNow = () => uptime() * 1000,
+  uptimeNow = () => Number(process.hrtime.bigint()) / 1e6,
   serverNow,
 }: Partial<Omit<Clocks, 'steadyNow'>> = {}): Clocks {
   const offset = now() - monotonicNow()

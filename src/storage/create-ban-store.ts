@@ -14,8 +14,8 @@ export interface BanTable extends Pick<SharedStatements, 'read'> {
   /** Deletes the bans that meet a condition in SQL, and returns `BAN_COLUMNS` of each. */
   deleteWhere(condition: string, values: readonly unknown[]): Promise<BanRow[]>
   readonly revision: BanStore['revision']
-  /** What to add to `steadyNow` for the clock of `BanStore`; `undefined` while that cannot be told. */
-  clockOffset(): Promise<number | undefined>
+  /** What to add to `steadyNow` for the clock of `BanStore`. */
+  clockOffset(): Promise<number>
   /** A text as the table keeps it, and back. */
   toStored(text: string): string
   fromStored(stored: string): string
@@ -48,10 +48,10 @@ export function createBanStore({ table, steadyNow }: BanStoreOptions): BanStore 
 
   let offset: number | undefined
 
-  /** A whole number, as the tables have. */
+  /** A whole number, as the tables have. Its first answer decides: what is in memory must end by the same clock. */
   async function now(): Promise<number> {
     offset ??= await table.clockOffset()
-    return Math.floor(steadyNow() + (offset ?? 0))
+    return Math.floor(steadyNow() + offset)
   }
 
   async function* load(): AsyncIterable<readonly Ban[]> {

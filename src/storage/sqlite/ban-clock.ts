@@ -8,7 +8,7 @@ const REPLACE_OFFSET = `
   INSERT INTO ban_clock (singleton, boot_id, offset_ms) VALUES (1, $1, $2)
   ON CONFLICT (singleton) DO UPDATE SET boot_id = excluded.boot_id, offset_ms = excluded.offset_ms`
 
-/** The time since the start comes in steps of 10 ms. */
+/** Between two looks at two clocks. */
 const UPTIME_ERROR_MS = 20
 
 /**
@@ -32,7 +32,7 @@ export function createBanClock(
     return offset
   }
 
-  return async (): Promise<number | undefined> => {
+  return async (): Promise<number> => {
     if (bootId === undefined) return 0
     try {
       const [[known] = []] = await statements.read<[number]>(SELECT_OFFSET, [bootId])
@@ -40,7 +40,7 @@ export function createBanClock(
       return Math.abs(offset) <= UPTIME_ERROR_MS ? 0 : offset
     } catch (error) {
       // A disk that takes no writes must not keep the bans from being read.
-      if (error instanceof ServiceError) return undefined
+      if (error instanceof ServiceError) return 0
       throw error
     }
   }
