@@ -126,7 +126,7 @@ export function createBanControl(options: BanControlOptions): BanControl {
       await bans.saved()
       await banStore.save(ban)
       bans.obey(ban)
-      notices.banChanged({ happened: 'made', ban }, 'an operator')
+      notices.banChanged('made', ban)
       await forgetStrikes(ban, options)
       return ban
     },
@@ -137,7 +137,7 @@ export function createBanControl(options: BanControlOptions): BanControl {
       // While the bans are still in force here: a strike that is counted with those before would begin another one.
       await forgetAll(lifted)
       await bans.forget(lifted)
-      for (const ban of lifted) notices.banChanged({ happened: 'lifted', ban }, 'an operator')
+      for (const ban of lifted) notices.banChanged('lifted', ban)
       return lifted.length
     },
   }
