@@ -59,10 +59,7 @@ export async function openLimits(options: LimitsOptions): Promise<OpenLimits> {
     const limiter = createLimiter({ limits, store, bans, notices, now: clocks.now })
     return {
       limiter,
-      bans: createBanControl({
-        ...{ banStore: storage.bans, store, bans, notices, limiter },
-        now: bans.now,
-      }),
+      bans: createBanControl({ banStore: storage.bans, store, bans, notices, limiter }),
       isCountingLocally: isLocal,
       report: () => ({ ...limiter.report(), store: config.cacheStore, isStoreUp: !isLocal() }),
       close: async () => {

@@ -65,15 +65,13 @@ export async function openKeyRing(options: KeyRingOptions) {
   /** Records the uses of keys, each key at most once a minute. What fails is recorded a minute later. */
   async function record(): Promise<void> {
     const instant = isClosing ? Infinity : monotonicNow()
-    const used = [...entries.values()].filter(({ usage }) => usage.usedAt !== undefined)
-    const uses = used
-      .filter(({ usage }) => usage.nextRecordAt <= instant)
-      .map(({ hash, usage }) => {
-        const usedAt = usage.usedAt as number
-        usage.usedAt = undefined
-        usage.nextRecordAt = instant + RECORD_EVERY_MS
-        return { hash, usedAt, usage }
-      })
+    const uses = [...entries.values()].flatMap(({ hash, usage }) => {
+      const { usedAt, nextRecordAt } = usage
+      if (usedAt === undefined || nextRecordAt > instant) return []
+      usage.usedAt = undefined
+      usage.nextRecordAt = instant + RECORD_EVERY_MS
+      return { hash, usedAt, usage }
+    })
     if (uses.length === 0) return
     try {
       await store.recordUses(uses.map(({ hash, usedAt }) => ({ hash, usedAt })))

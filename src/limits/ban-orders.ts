@@ -96,13 +96,11 @@ export interface BanControlOptions extends StrikeOptions {
   readonly banStore: BanStore
   readonly bans: BanList
   readonly limiter: Pick<Limiter, 'banRules'>
-  /** Milliseconds since the epoch. */
-  readonly now: () => number
 }
 
 /** For a service with rules: changes the store as the commands do, and obeys the change at once. */
 export function createBanControl(options: BanControlOptions): BanControl {
-  const { banStore, store, notices, now, limiter, bans } = options
+  const { banStore, store, notices, limiter, bans } = options
 
   async function forgetAll(changed: readonly Ban[]): Promise<void> {
     for (let at = 0; at < changed.length; at += FORGOTTEN_AT_ONCE) {
@@ -119,7 +117,7 @@ export function createBanControl(options: BanControlOptions): BanControl {
 
     add: async order => {
       const isCounting = store !== undefined
-      const surroundings = { bans: limiter.banRules(), isCounting, now: now() }
+      const surroundings = { bans: limiter.banRules(), isCounting, now: bans.now() }
       const checked = checkBanOrder(order, surroundings)
       if ('mistakes' in checked) throw banRefused(checked.mistakes)
       const { ban } = checked
