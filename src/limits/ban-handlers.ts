@@ -138,8 +138,8 @@ export type StrikeOptions = Pick<RuleParts, 'store' | 'notices'>
 const KNOWN_AFTER_MS = 10_000
 
 /**
- * Resets the count of a client that an operator has banned, or whose ban was lifted. With `bannedForMs` once other services know its
- * ban: until then the count tells them. In any case well before the ban ends. A failure of the store is logged.
+ * Resets the count of a client whose ban was made or lifted. With `bannedForMs`, what is left of its ban, it does so once other
+ * services know the ban, because until then the count tells them, but well before the ban ends. A failure of the store is logged.
  */
 export async function forgetStrikes(
   { rule, clientKey: key }: Pick<Ban, 'rule' | 'clientKey'>,

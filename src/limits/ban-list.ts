@@ -73,7 +73,7 @@ export async function openBanList(options: BanListOptions) {
   /** Obeys a ban that is in the store. A read that runs may not find it. */
   const obey = (ban: Ban) => put(toEntry(ban, { firstRead: reads + 1 }))
 
-  /** What the store has replaces what is known; beside it stays what this read need not find. */
+  /** Replaces what is known by what the store has, except for what it may lack: see `firstRead`. */
   async function read(): Promise<void> {
     const number = ++reads
     const found = createRuleMaps<Entry>(maxBans)
@@ -124,7 +124,7 @@ export async function openBanList(options: BanListOptions) {
       const { ban, endsAt, firstRead } = entry
       const isUnsaved = firstRead === Infinity && !ban.isDryRun
       if (endsAt <= monotonicNow()) {
-        // Otherwise the next read would take it for a new one.
+        // Until it has ended in the store too, the next read would take it for a new one.
         if (ban.endsAt <= now()) drop(ban)
       } else if (isUnsaved && !saves.has(entry) && saves.size < MAX_SAVES) {
         startSaving(entry).catch(() => {})
@@ -196,9 +196,7 @@ export async function openBanList(options: BanListOptions) {
     follow: follower.run,
 
     /** Resolves when the bans that this process has made are saved, or cannot be. */
-    saved: async (): Promise<void> => {
-      await Promise.allSettled(saves.values())
-    },
+    saved: (): Promise<unknown> => Promise.allSettled(saves.values()),
 
     /** Stops following the store. Once this resolves, the store is no longer used. */
     close: async (): Promise<void> => {
