@@ -172,6 +172,17 @@ describe('follow', () => {
     expect(changed).toEqual([made, prolonged, `${BOB} for ${DAY} ms`])
   })
 
+  test('does not prolong a ban that lasts too long in the store, or begin it again', async () => {
+    const { steady, restOf, followChange } = await open({ kept: [stored(ANN, 3 * DAY)] })
+    const rests: unknown[] = []
+    for (const ms of [HOUR, DAY - HOUR]) {
+      steady.advance(ms)
+      await followChange()
+      rests.push(...restOf(ANN))
+    }
+    expect(rests).toEqual([DAY - HOUR, undefined])
+  })
+
   test('keeps a ban that others have deleted because it ends now, until it has ended here', async () => {
     const { kept, steady, changed, restOf, followChange } = await open({ kept: [stored(ANN)] })
     steady.advance(HOUR - 100)
