@@ -3,7 +3,7 @@ import type { Clocks } from './clocks.ts'
 import { type Config, describeMistake, describeProblem } from './config/settings.ts'
 import { OperatorError, ServiceError } from './errors.ts'
 import type { BanControl } from './limits/ban-control.ts'
-import { forgetStrikes, forgetStrikesSoon } from './limits/ban-handlers.ts'
+import { forgetStrikes } from './limits/ban-handlers.ts'
 import { openBanList } from './limits/ban-list.ts'
 import { createBanControl } from './limits/ban-orders.ts'
 import type { CounterStore } from './limits/counter-store.ts'
@@ -50,28 +50,21 @@ export async function openLimits(options: LimitsOptions): Promise<OpenLimits> {
   const { store, isLocal, close } = await openCounters(options)
   const notices = createNotices(options.lines)
   try {
-    const bans = await openBanList({
-      monotonicNow: clocks.monotonicNow,
-      store: storage.bans,
-      untilReachable: storage.untilReachable,
-      onStoreFailure: notices.savingFailed,
-      onReadFailure: err => log.error({ err }, 'cannot refresh bans, keeping those already loaded'),
-      onForeignChange: change => {
-        notices.banChanged(change, 'another process')
-        const { happened, ban } = change
-        // The client may have strikes here too.
-        void (happened === 'made'
-          ? forgetStrikesSoon(ban, ban.endsAt - bans.now(), { store, notices })
-          : forgetStrikes(ban, { store, notices }))
-      },
-    })
+    const bans = await storage.untilReachable(() =>
+      openBanList({
+        monotonicNow: clocks.monotonicNow,
+        store: storage.bans,
+        onStoreFailure: notices.savingFailed,
+        onReadFailure: err =>
+          log.error({ err }, 'cannot refresh bans, keeping those already loaded'),
+        // The client may have strikes here too. After a lift it starts from zero at once.
+        onForeignChange: ban => void forgetStrikes(ban, { store, notices }, bans.remainingMs(ban)),
+      }),
+    )
     const limiter = createLimiter({ limits, store, bans, notices, now: clocks.now })
     return {
       limiter,
-      bans: createBanControl({
-        ...{ banStore: storage.bans, store, bans, notices, limiter },
-        now: bans.now,
-      }),
+      bans: createBanControl({ banStore: storage.bans, store, bans, notices, limiter }),
       isCountingLocally: isLocal,
       report: () => ({ ...limiter.report(), store: config.cacheStore, isStoreUp: !isLocal() }),
       reload: path => reload(path, { config, log, limiter }),

@@ -45,7 +45,7 @@ const ALLOWED = tableOf(`
   limits/rules: config errors http
   http/openapi: errors http
   cli/terminal: config errors open-database
-  access: errors http
+  access: errors http waiting
   native-package: errors
   http: errors
   config: errors`)

@@ -1,4 +1,5 @@
 import { hash } from 'node:crypto'
+import { follow, repeat } from '../waiting/follow.ts'
 import type { ApiKeyStore, Scope, StoredApiKey } from './api-key.ts'
 import { API_KEY_CHARS, isApiKey } from './api-key.ts'
 
@@ -49,14 +50,9 @@ interface Usage {
 export async function openKeyRing(options: KeyRingOptions) {
   const { store, now, monotonicNow } = options
   let entries: ReadonlyMap<string, Entry> = new Map()
-  let readRevision: string | undefined
-  let following: Promise<void> | undefined
-  let recording: Promise<void> | undefined
-  const reading = createFailureReport(options.onReadFailure)
-  const writing = createFailureReport(options.onRecordFailure)
+  let isClosing = false
 
-  /** `revision` must be read before the keys: the next read then notices a change that came between the two. */
-  async function read(revision: string): Promise<void> {
+  async function read(): Promise<void> {
     const keys = await store.list()
     entries = new Map(
       keys.map(key => {
@@ -64,33 +60,18 @@ export async function openKeyRing(options: KeyRingOptions) {
         return [id, toEntry(key, entries.get(id)?.usage)]
       }),
     )
-    readRevision = revision
   }
 
-  async function readIfChanged(): Promise<void> {
-    const revision = await store.revision()
-    if (revision !== readRevision) await read(revision)
-  }
-
-  /** Reads never overlap: a slow one delays the next. */
-  function follow(): Promise<void> {
-    following ??= reading.watch(readIfChanged()).finally(() => {
-      following = undefined
+  /** Records the uses of keys, each key at most once a minute. What fails is recorded a minute later. */
+  async function record(): Promise<void> {
+    const instant = isClosing ? Infinity : monotonicNow()
+    const uses = [...entries.values()].flatMap(({ hash, usage }) => {
+      const { usedAt, nextRecordAt } = usage
+      if (usedAt === undefined || nextRecordAt > instant) return []
+      usage.usedAt = undefined
+      usage.nextRecordAt = instant + RECORD_EVERY_MS
+      return { hash, usedAt, usage }
     })
-    return following
-  }
-
-  /** Records the uses of the keys that `isDue` chooses. What fails is recorded a minute later. */
-  async function record(isDue: (usage: Usage) => boolean): Promise<void> {
-    const used = [...entries.values()].filter(({ usage }) => usage.usedAt !== undefined)
-    const uses = used
-      .filter(({ usage }) => isDue(usage))
-      .map(({ hash, usage }) => {
-        const usedAt = usage.usedAt as number
-        usage.usedAt = undefined
-        usage.nextRecordAt = monotonicNow() + RECORD_EVERY_MS
-        return { hash, usedAt, usage }
-      })
     if (uses.length === 0) return
     try {
       await store.recordUses(uses.map(({ hash, usedAt }) => ({ hash, usedAt })))
@@ -100,18 +81,17 @@ export async function openKeyRing(options: KeyRingOptions) {
     }
   }
 
-  function recordDue(): void {
-    const isDue = ({ nextRecordAt }: Usage) => nextRecordAt <= monotonicNow()
-    recording ??= writing.watch(record(isDue)).finally(() => {
-      recording = undefined
-    })
-  }
-
-  await read(await store.revision())
-  const timer = setInterval(() => {
-    void follow()
-    recordDue()
-  }, FOLLOW_EVERY_MS).unref()
+  const follower = await follow({
+    revision: store.revision,
+    read,
+    everyMs: FOLLOW_EVERY_MS,
+    onFailure: options.onReadFailure,
+  })
+  const recorder = repeat({
+    work: record,
+    everyMs: FOLLOW_EVERY_MS,
+    onFailure: options.onRecordFailure,
+  })
 
   return {
     /** Whether there are no keys, not even expired ones. */
@@ -130,13 +110,13 @@ export async function openKeyRing(options: KeyRingOptions) {
     },
 
     /** Reads the store again if other processes have created or revoked keys. */
-    follow,
+    follow: follower.run,
 
     /** Stops following the store, and records the last uses. Once this resolves, the store is no longer used. */
     close: async (): Promise<void> => {
-      clearInterval(timer)
-      await Promise.all([following, recording])
-      await writing.watch(record(() => true))
+      await Promise.all([follower.close(), recorder.close()])
+      isClosing = true
+      await recorder.run()
     },
   }
 }
@@ -146,21 +126,4 @@ function toEntry(
   usage: Usage = { usedAt: undefined, nextRecordAt: -Infinity },
 ): Entry {
   return { name, hash, scopes: new Set(scopes), expiresAt, usage }
-}
-
-/** Calls `report` for the first of several failures in a row. */
-function createFailureReport(report: (error: unknown) => void) {
-  let isFailing = false
-  return {
-    /** Resolves when `work` has ended, and never rejects. */
-    watch: async (work: Promise<void>): Promise<void> => {
-      try {
-        await work
-        isFailing = false
-      } catch (error) {
-        if (!isFailing) report(error)
-        isFailing = true
-      }
-    },
-  }
 }

@@ -111,7 +111,7 @@ function openBan(rule: CompiledBan, parts: RuleParts) {
       const isFirst = await bans.add({ ...idOf(key), forMs: banMs })
       if (isFirst) notices.writeLine('warn', notice, 'client banned', { banEndsAt })
       const ban = { rule: rule.name, clientKey: key }
-      void forgetStrikesSoon(ban, remainingMs(key) ?? 0, parts)
+      void forgetStrikes(ban, parts, remainingMs(key))
       return isFirst
     },
 
@@ -138,25 +138,16 @@ export type StrikeOptions = Pick<RuleParts, 'store' | 'notices'>
 const KNOWN_AFTER_MS = 10_000
 
 /**
- * Resets the count of a client whose ban has just begun, once other services know the ban: until then the count tells them. In
- * any case well before the ban ends. A failure of the store is logged.
+ * Resets the count of a client whose ban was made or lifted. With `bannedForMs`, what is left of its ban, it does so once other
+ * services know the ban, because until then the count tells them, but well before the ban ends. A failure of the store is logged.
  */
-export function forgetStrikesSoon(
-  ban: Pick<Ban, 'rule' | 'clientKey'>,
-  remainingMs: number,
-  options: StrikeOptions,
-): Promise<void> {
-  return forgetStrikes(ban, options, Math.min(KNOWN_AFTER_MS, remainingMs / 2))
-}
-
-/** Resets the count of a client whose ban an operator has made or lifted. A failure of the store is logged. */
 export async function forgetStrikes(
   { rule, clientKey: key }: Pick<Ban, 'rule' | 'clientKey'>,
   { store, notices }: StrikeOptions,
-  inMs = 0,
+  bannedForMs = 0,
 ): Promise<void> {
   try {
-    await store?.reset({ type: 'ban', rule, key }, inMs)
+    await store?.reset({ type: 'ban', rule, key }, Math.min(KNOWN_AFTER_MS, bannedForMs / 2))
   } catch (error) {
     notices.storeFailed(error)
   }

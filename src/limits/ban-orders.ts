@@ -96,13 +96,11 @@ export interface BanControlOptions extends StrikeOptions {
   readonly banStore: BanStore
   readonly bans: BanList
   readonly limiter: Pick<Limiter, 'banRules'>
-  /** Milliseconds since the epoch. */
-  readonly now: () => number
 }
 
 /** For a service with rules: changes the store as the commands do, and obeys the change at once. */
 export function createBanControl(options: BanControlOptions): BanControl {
-  const { banStore, store, notices, now, limiter, bans } = options
+  const { banStore, store, notices, limiter, bans } = options
 
   async function forgetAll(changed: readonly Ban[]): Promise<void> {
     for (let at = 0; at < changed.length; at += FORGOTTEN_AT_ONCE) {
@@ -119,14 +117,14 @@ export function createBanControl(options: BanControlOptions): BanControl {
 
     add: async order => {
       const isCounting = store !== undefined
-      const surroundings = { bans: limiter.banRules(), isCounting, now: now() }
+      const surroundings = { bans: limiter.banRules(), isCounting, now: bans.now() }
       const checked = checkBanOrder(order, surroundings)
       if ('mistakes' in checked) throw banRefused(checked.mistakes)
       const { ban } = checked
       await bans.saved()
       await banStore.save(ban)
       bans.obey(ban)
-      notices.banChanged({ happened: 'made', ban }, 'an operator')
+      notices.banChanged('made', ban)
       await forgetStrikes(ban, options)
       return ban
     },
@@ -137,7 +135,7 @@ export function createBanControl(options: BanControlOptions): BanControl {
       // While the bans are still in force here: a strike that is counted with those before would begin another one.
       await forgetAll(lifted)
       await bans.forget(lifted)
-      for (const ban of lifted) notices.banChanged({ happened: 'lifted', ban }, 'an operator')
+      for (const ban of lifted) notices.banChanged('lifted', ban)
       return lifted.length
     },
   }

@@ -1,5 +1,5 @@
 import type { CounterStore } from './counter-store.ts'
-import { ownCopy } from './rules/memoize.ts'
+import { createRuleMaps } from './rule-maps.ts'
 import { ruleText } from './rules/rules-schema.ts'
 
 export interface MemoryCounterStoreOptions {
@@ -11,9 +11,6 @@ export interface MemoryCounterStoreOptions {
 
 const MAX_KEYS = 50_000
 
-/** After how many new windows the iterator over them is replaced. */
-const RENEW_EVERY = 1000
-
 interface Window {
   count: number
   endsAt: number
@@ -21,64 +18,33 @@ interface Window {
 
 /**
  * Counts in the memory of this process. There is no timer: a window that has ended is replaced when its key is counted again.
- *
- * Each rule has windows of its own: clients that choose what they are counted by push out no window of another rule.
  */
 export function createMemoryCounterStore(options: MemoryCounterStoreOptions): CounterStore {
   const { monotonicNow, maxKeys = MAX_KEYS } = options
-  let rules = new Map<string, Windows>()
+  const windows = createRuleMaps<Window>(maxKeys)
   // Whole milliseconds: a sum of fractions is rounded, and a window would end later than it may.
   const wholeNow = () => Math.floor(monotonicNow())
 
   return {
-    increment: (counterKey, windowMs) => {
-      const rule = ruleText(counterKey.type, counterKey.rule)
-      const windows = rules.get(rule) ?? createWindows(maxKeys)
-      rules.set(rule, windows)
+    increment: ({ type, rule, key }, windowMs) => {
+      const name = ruleText(type, rule)
       const now = wholeNow()
-      const known = windows.get(counterKey.key)
-      const isOpen = known !== undefined && known.endsAt > now
-      const window = isOpen ? known : windows.begin(counterKey.key, now + windowMs)
+      let window = windows.get(name, key)
+      if (window === undefined || window.endsAt <= now) {
+        window = { count: 0, endsAt: now + windowMs }
+        windows.set(name, key, window)
+      }
       return { count: ++window.count, resetsInMs: window.endsAt - now }
     },
 
-    reset: (counterKey, inMs = 0) => {
-      const windows = rules.get(ruleText(counterKey.type, counterKey.rule))
+    reset: ({ type, rule, key }, inMs = 0) => {
+      const name = ruleText(type, rule)
       const now = wholeNow()
-      const window = windows?.get(counterKey.key)
-      if (inMs <= 0 || window === undefined || window.endsAt <= now) windows?.delete(counterKey.key)
+      const window = windows.get(name, key)
+      if (inMs <= 0 || window === undefined || window.endsAt <= now) windows.delete(name, key)
       else window.endsAt = now + inMs
     },
 
-    keepOnly: kept => {
-      const names = new Set(kept.map(({ type, rule }) => ruleText(type, rule)))
-      rules = new Map([...rules].filter(([name]) => names.has(name)))
-    },
-  }
-}
-
-type Windows = ReturnType<typeof createWindows>
-
-/** The windows of one rule. */
-function createWindows(maxKeys: number) {
-  // In the order in which the windows began: a Map keeps the order of insertion.
-  const windows = new Map<string, Window>()
-  // All windows before its place are gone. A new iterator passes each of them again, for 25 µs.
-  let oldest = windows.keys()
-  let begun = 0
-
-  return {
-    get: (key: string) => windows.get(key),
-    delete: (key: string) => windows.delete(key),
-
-    begin: (key: string, endsAt: number): Window => {
-      windows.delete(key)
-      // An iterator keeps the tables that the Map has outgrown since it was last used, with all windows that were in them.
-      if (++begun % RENEW_EVERY === 0) oldest = windows.keys()
-      if (windows.size >= maxKeys) windows.delete(oldest.next().value as string)
-      const window = { count: 0, endsAt }
-      windows.set(ownCopy(key), window)
-      return window
-    },
+    keepOnly: kept => windows.keepOnly(new Set(kept.map(({ type, rule }) => ruleText(type, rule)))),
   }
 }

@@ -2,8 +2,7 @@ import { channel } from 'node:diagnostics_channel'
 import { isIP } from 'node:net'
 import type { Request } from 'express'
 import { logText } from '../http/request-log.ts'
-import type { BanChange } from './ban-list.ts'
-import { MAX_DATE_MS } from './ban-store.ts'
+import { type Ban, MAX_DATE_MS } from './ban-store.ts'
 import type { RuleLines } from './rule-lines.ts'
 import { factsOf } from './rules/request-facts.ts'
 import { type CompiledFilterRule, type RuleType, ruleText } from './rules/rules-schema.ts'
@@ -56,12 +55,11 @@ export function createNotices(lines: RuleLines) {
       })
     },
 
-    /** Logs a ban that was not earned by a request here. */
-    banChanged: ({ happened, ban }: BanChange, by: 'an operator' | 'another process'): void => {
-      const { rule, clientKey, endsAt } = ban
-      const isMade = happened === 'made'
+    /** Logs that an operator has made a ban or lifted it. */
+    banChanged: (change: 'made' | 'lifted', { rule, clientKey, endsAt }: Ban): void => {
+      const isMade = change === 'made'
       const level = isMade ? 'warn' : 'info'
-      const message = `${isMade ? 'client banned' : 'ban lifted'} by ${by}`
+      const message = `${isMade ? 'client banned' : 'ban lifted'} by an operator`
       lines.write({ level, message, source: ruleText('ban', rule) }, () => {
         // Only addresses are logged: a rule may also count by personal data such as an e-mail address.
         const [address = ''] = clientKey.split('/')

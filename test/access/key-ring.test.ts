@@ -95,6 +95,29 @@ test('KeyRing finds a change that is made while it reads', async () => {
   expect(nameOf(ring, KEY)).toBe('unknown')
 })
 
+test('KeyRing never reads twice at once: a slow read delays the next', async () => {
+  const { state, store, ring, change, pass } = await open()
+  let release = (_keys: StoredApiKey[]) => {}
+  let reads = 0
+  store.list = () => {
+    reads++
+    return new Promise(resolve => {
+      release = resolve
+    })
+  }
+  change([])
+  await pass(500)
+  change([stored(KEY, { name: 'b' })])
+  for (let turn = 0; turn < 3; turn++) await pass(500)
+  expect(reads).toBe(1)
+  release([])
+  await pass(500)
+  expect([reads, nameOf(ring, KEY)]).toEqual([2, 'unknown'])
+  release(state.keys)
+  await pass(500)
+  expect(nameOf(ring, KEY)).toBe('key b')
+})
+
 test('KeyRing follows the store without waiting for uses that are being recorded', async () => {
   const { store, ring, change, pass } = await open()
   let release = () => {}

@@ -26,7 +26,7 @@ interface Scene {
 async function open({ kept = [], maxBans, replace = () => ({}) }: Scene = {}) {
   const steady = createFakeClock(5000)
   const failures: unknown[] = []
-  const foreign: string[] = []
+  const changed: string[] = []
   let revision = 0
   const store: BanStore = {
     now: async () => START + steady.now() - 5000,
@@ -43,14 +43,14 @@ async function open({ kept = [], maxBans, replace = () => ({}) }: Scene = {}) {
     monotonicNow: steady.now,
     onStoreFailure: error => failures.push(error),
     onReadFailure: error => failures.push(error),
-    onForeignChange: ({ happened, ban: { clientKey, endsAt } }) => {
-      foreign.push(`${happened} ${clientKey} for ${endsAt - START} ms`)
+    onForeignChange: ({ clientKey, endsAt }) => {
+      changed.push(`${clientKey} for ${endsAt - START} ms`)
     },
     ...(maxBans !== undefined && { maxBans }),
   })
   onTestFinished(() => bans.close())
   return {
-    ...{ bans, kept, steady, failures, foreign },
+    ...{ bans, kept, steady, failures, changed },
     restOf: (...keys: string[]) =>
       keys.map(clientKey => bans.remainingMs({ rule: 'login', clientKey })),
     /** Follows the store after another process has changed it. */
@@ -112,6 +112,18 @@ describe('add', () => {
     expect(restOf('x', 'y', 'z')).toEqual([undefined, HOUR, HOUR])
   })
 
+  test('and follow drop no ban of one rule for those of another', async () => {
+    const { bans, kept, restOf, followChange } = await open({ maxBans: 1 })
+    bans.add(BAN)
+    bans.add({ ...BAN, rule: 'other' })
+    bans.add({ ...BAN, clientKey: BOB, isDryRun: true })
+    expect(restOf(ANN)).toEqual([HOUR])
+    await bans.saved()
+    kept.splice(0, Infinity, stored(ANN, MINUTE), { ...stored(BOB), rule: 'other' })
+    await followChange()
+    expect(restOf(ANN)).toEqual([MINUTE])
+  })
+
   test('drops no ban in force for those that have ended', async () => {
     const { bans, steady, restOf } = await open({ maxBans: 2, kept: [stored('long', DAY)] })
     bans.add({ ...BAN, clientKey: 'short', forMs: MINUTE })
@@ -137,19 +149,18 @@ describe('add', () => {
   })
 
   test('obeys the ban that another process was first to save', async () => {
-    const { bans, kept, restOf, foreign } = await open({
+    const { bans, kept, restOf } = await open({
       replace: () => ({ save: async () => false }),
     })
     kept.push(stored(ANN, DAY))
     expect(await bans.add(BAN)).toBe(false)
     expect(restOf(ANN)).toEqual([DAY])
-    expect(foreign).toEqual([`made ${ANN} for ${DAY} ms`])
   })
 })
 
 describe('follow', () => {
   test('takes over bans that another process makes, changes and lifts, by the clock of the store', async () => {
-    const { kept, steady, foreign, restOf, followChange } = await open({ kept: [stored(BOB, DAY)] })
+    const { kept, steady, changed, restOf, followChange } = await open({ kept: [stored(BOB, DAY)] })
     steady.advance(30 * MINUTE)
     kept.push(stored(ANN))
     await followChange()
@@ -157,17 +168,28 @@ describe('follow', () => {
     kept.splice(0, 2, stored(ANN, 2 * HOUR))
     await followChange()
     expect(restOf(ANN, BOB)).toEqual([90 * MINUTE, undefined])
-    const [made, changed] = [HOUR, 2 * HOUR].map(ms => `made ${ANN} for ${ms} ms`)
-    expect(foreign).toEqual([made, changed, `lifted ${BOB} for ${DAY} ms`])
+    const [made, prolonged] = [HOUR, 2 * HOUR].map(ms => `${ANN} for ${ms} ms`)
+    expect(changed).toEqual([made, prolonged, `${BOB} for ${DAY} ms`])
+  })
+
+  test('does not prolong a ban that lasts too long in the store, or begin it again', async () => {
+    const { steady, restOf, followChange } = await open({ kept: [stored(ANN, 3 * DAY)] })
+    const rests: unknown[] = []
+    for (const ms of [HOUR, DAY - HOUR]) {
+      steady.advance(ms)
+      await followChange()
+      rests.push(...restOf(ANN))
+    }
+    expect(rests).toEqual([DAY - HOUR, undefined])
   })
 
   test('keeps a ban that others have deleted because it ends now, until it has ended here', async () => {
-    const { kept, steady, foreign, restOf, followChange } = await open({ kept: [stored(ANN)] })
+    const { kept, steady, changed, restOf, followChange } = await open({ kept: [stored(ANN)] })
     steady.advance(HOUR - 100)
     kept.pop()
     await followChange()
     expect(restOf(ANN)).toEqual([100])
-    expect(foreign).toEqual([])
+    expect(changed).toEqual([])
   })
 
   test('drops a lifted ban of this process, but not before it was saved', async () => {

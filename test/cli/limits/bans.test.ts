@@ -70,11 +70,6 @@ const printedJson = async (at: Place, ...args: string[]) =>
 const ask = ({ http }: TestApp, path: string, client = ANN) =>
   http.get(path).set('X-Forwarded-For', client)
 
-/** The lines about bans that other processes add and lift. */
-function linesOfBans({ logLines }: TestApp): Record<string, unknown>[] {
-  return logLines.filter(({ msg }) => String(msg).endsWith('by another process'))
-}
-
 /** Expects exit code 1 and one line on standard error, which begins like this. */
 function expectRefusal({ code, stdout, stderr }: FinishedProcess, line: string): void {
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
@@ -106,28 +101,7 @@ describe('a running service', () => {
     expect([await strike(), await strike(), await strike()]).toEqual([404, 404, 403])
   })
 
-  test('logs each ban that a command adds or lifts, without a key that may be a person', async () => {
-    const at = place()
-    const service = await serve(at)
-    const untilLogged = (count: number) =>
-      untilPasses(() => expect(linesOfBans(service)).toHaveLength(count))
-    const added = { level: 40, msg: 'client banned by another process', type: 'ban' }
-    await bans(at, 'add', 'login', '2001:db8:0:1ab::3')
-    await untilLogged(1)
-    await bans(at, 'add', 'by key', 'ann@example.com')
-    await untilLogged(2)
-    await bans(at, 'lift', '2001:db8:0:1ab::3')
-    await untilLogged(3)
-    const login = { type: 'ban', rule: 'login', client: '2001:db8:0:100::/56' }
-    expect(linesOfBans(service)).toMatchObject([
-      { ...added, ...login, banEndsAt: expect.stringMatching(/Z$/) },
-      { ...added, rule: 'by key' },
-      { ...login, level: 30, msg: 'ban lifted by another process' },
-    ])
-    expect(JSON.stringify(service.logLines)).not.toContain('ann@example.com')
-  })
-
-  test('follows 100,000 bans, which list and lift handle too, with some lines in the log', async () => {
+  test('follows 100,000 bans, which list and lift handle too', async () => {
     const at = place()
     const service = await serve(at)
     const rows = Array.from({ length: 100_000 }, (_, index) => {
@@ -139,9 +113,6 @@ describe('a running service', () => {
     expect(await printedJson(at, 'list')).toHaveLength(100_000)
     expect((await printed(at, 'lift', '--rule', 'login')).split('\n')).toHaveLength(100_001)
     await untilPasses(() => ask(service, '/users', '10.1.2.3').expect(200))
-    // Ten of each kind, or more if the machine is so busy that seconds pass between them.
-    expect(linesOfBans(service).length).toBeGreaterThanOrEqual(20)
-    expect(linesOfBans(service).length).toBeLessThan(1000)
   })
 })
 
