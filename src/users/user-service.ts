@@ -2,7 +2,7 @@ import { ServiceError } from '../errors.ts'
 import type { Cursors } from './cursor.ts'
 import { type CreatedUser, createOnce } from './idempotency.ts'
 import { isCurrentDigest } from './passwords/digest.ts'
-import { mayGoOn, type PasswordHasher } from './passwords/hasher.ts'
+import type { PasswordHasher } from './passwords/hasher.ts'
 import { createUserLists, createWholeLists } from './user-lists.ts'
 import type {
   NewUser,
@@ -172,12 +172,12 @@ function createVerification({ users, passwords, rules }: UserServiceOptions, upg
     const found = isPossibleEmail(email) ? await users.findByEmail(email) : undefined
     const isPossible = isPossiblePassword(password)
     const digest = isPossible ? (found?.passwordDigest ?? undefined) : undefined
-    const isRight = await passwords.verifyEvenly(digest, isPossible ? password : '')
-    if (!isRight || found === undefined || digest === undefined) {
+    const verified = await passwords.verifyEvenly(digest, isPossible ? password : '')
+    if (verified === false || found === undefined || digest === undefined) {
       throw new ServiceError('wrong_credentials')
     }
     const { user } = found
-    if (!mayGoOn(digest, password)) void upgrade(user.id, digest, password)
+    if (verified === 'whole') void upgrade(user.id, digest, password)
     return user
   }
 }

@@ -48,25 +48,32 @@ export function createPasswordHasher(
 
     /** Whether `digest` was made from `password`. False if the digest does not judge all of the password. */
     verify: (digest: string, password: string): Promise<boolean> =>
-      inTurn(() => {
+      inTurn(async () => {
         const isJudged = (form: string) => Buffer.byteLength(form) <= judgedBytesOf(digest)
-        return verifyAny(digest, formsOf(password).filter(isJudged))
+        const form = await findVerified(digest, formsOf(password).filter(isJudged))
+        return form !== undefined
       }),
 
     /**
-     * For logins: whether the system that made the digest would let this password in. False without a digest. Every failure
-     * takes about the same time, whatever the digest.
+     * For logins: whether the system that made the digest would let this password in, and whether the digest judges all of it:
+     * with `beginning`, the user's password may be a longer one, and a digest of this one would lock the user out. False
+     * without a digest. Every failure takes about the same time, whatever the digest.
      */
-    verifyEvenly: async (digest: string = DECOY, password: string): Promise<boolean> => {
+    verifyEvenly: async (
+      digest: string = DECOY,
+      password: string,
+    ): Promise<'whole' | 'beginning' | false> => {
       // Counted separately: failed logins that sleep must not take places in the queue.
       if (asleep >= maxWaiting) throw new ServiceError('overloaded')
       const forms = formsOf(password)
-      const { isRight, tookMs } = await inTurn(async () => {
+      const { form, tookMs } = await inTurn(async () => {
         const startedAt = performance.now()
-        const isRight = await verifyAny(digest, forms)
-        return { isRight, tookMs: performance.now() - startedAt }
+        const form = await findVerified(digest, forms)
+        return { form, tookMs: performance.now() - startedAt }
       })
-      if (isRight) return true
+      if (form !== undefined) {
+        return Buffer.byteLength(form) < judgedBytesOf(digest) ? 'whole' : 'beginning'
+      }
       const restMs = timing.restOf({ kind: kindOfDigest(digest), tookMs, runs: forms.length })
       asleep++
       if (restMs > 0) await sleep(restMs)
@@ -92,17 +99,9 @@ export function createTrialHasher(passwords: PasswordHasher): PasswordHasher {
   }
 }
 
-/**
- * Whether `digest`, which verifies `password`, may be of a longer one that begins with it. A digest of `password` in its place
- * would lock that user out.
- */
-export function mayGoOn(digest: string, password: string): boolean {
-  return formsOf(password).some(form => Buffer.byteLength(form) >= judgedBytesOf(digest))
-}
-
-async function verifyAny(digest: string, forms: readonly string[]): Promise<boolean> {
-  for (const form of forms) if (await verifyDigest(digest, form)) return true
-  return false
+async function findVerified(digest: string, forms: readonly string[]): Promise<string | undefined> {
+  for (const form of forms) if (await verifyDigest(digest, form)) return form
+  return undefined
 }
 
 /** What a digest may be of: another system may have made it from a password that was not normalised. */
