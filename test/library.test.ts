@@ -416,6 +416,34 @@ describe('under the path of another application', () => {
     }
   })
 
+  test('a path that a gateway has decoded is encoded again', async () => {
+    const { records } = await open()
+    const parent = express()
+      .use((request, _response, next) => {
+        request.url = request.url.replace('/encoded', '/\u{1f600}')
+        next()
+      })
+      .use('/\u{1f600}', records.app)
+    const { headers } = await supertest(parent)
+      .post('/encoded/users')
+      .send(newUserBody())
+      .expect(201)
+    expect(headers.location).toBe('/%F0%9F%98%80/users/1')
+  })
+
+  test('a response whose head another middleware refuses leaves no header to the 500', async () => {
+    const http = await openMounted({}, (_request, response, next) => {
+      const { writeHead } = response
+      response.writeHead = () => {
+        response.writeHead = writeHead
+        throw new Error('refused')
+      }
+      next()
+    })
+    const { headers } = await http.post('/api/users').send(newUserBody()).expect(500)
+    expect([headers.location, headers.etag, headers.vary]).toEqual([undefined, undefined, 'Accept'])
+  })
+
   test.each([
     [`/x>;rel="next",<'&$\`{y}`, `/x%3E;rel=%22next%22,%3C'&$%60%7By%7D`],
     ['/a%20b', '/a%20b'],
@@ -547,8 +575,10 @@ describe('on a Unix socket', () => {
       expect(await statusOf(FORWARDED)).toBe(200)
       expect(await statusOf(FORWARDED)).toBe(429)
       expect(await statusOf(other)).toBe(200)
+      for (const status of [200, 429]) expect(await statusOf()).toBe(status)
       const clients = lines.flatMap(({ msg, client }) => (msg === 'request' ? [client] : []))
-      expect(clients).toEqual(['198.51.100.7', '198.51.100.7', '2001:db8::1'])
+      const own = ['127.0.0.1', '127.0.0.1']
+      expect(clients).toEqual(['198.51.100.7', '198.51.100.7', '2001:db8::1', ...own])
     },
   )
 

@@ -19,6 +19,9 @@ export function createExpressApp(trustProxy: false | number | readonly string[])
 
 type Trust = (address: string, hop: number) => boolean
 
+/** The address of a connection on a Unix socket, which has none. */
+const LOOPBACK = '127.0.0.1'
+
 const expressIp = Object.getOwnPropertyDescriptor(expressRequest, 'ip')?.get as (
   this: Request,
 ) => string | undefined
@@ -29,13 +32,16 @@ const expressIp = Object.getOwnPropertyDescriptor(expressRequest, 'ip')?.get as 
  */
 function readForwardedAddresses(app: Application): void {
   const isTrusted: Trust = app.get('trust proxy fn')
-  const trust: Trust = (address = '127.0.0.1', hop) => isTrusted(withoutPort(address), hop)
+  const trust: Trust = (address = LOOPBACK, hop) => isTrusted(withoutPort(address), hop)
   app.set('trust proxy fn', trust)
+  // Of a program on a Unix socket that forwards none. If such programs are not trusted, it may be anybody's.
+  const own = isTrusted(LOOPBACK, 0) ? LOOPBACK : undefined
   const { request: prototype } = app as unknown as { readonly request: Request }
   Object.defineProperty(prototype, 'ip', {
     configurable: true,
     get(this: Request): string | undefined {
-      const ip = hasLostAddress(this.socket) ? undefined : expressIp.call(this)
+      if (hasLostAddress(this.socket)) return undefined
+      const ip = expressIp.call(this) ?? own
       return ip === undefined ? undefined : withoutPort(ip)
     },
   })

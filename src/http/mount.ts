@@ -10,6 +10,8 @@ export function mountPath({ baseUrl }: Request): string {
 
 /** Escapes what a URI must not contain, such as a stray percent sign. A path of `//x` would name a host. */
 export function uriPath(sent: string): string {
-  const escaped = sent.replace(/%(?![0-9A-Fa-f]{2})|[^\w.~!$&'()*+,;=:@%/-]/g, encodeURIComponent)
+  const escaped = sent
+    .toWellFormed()
+    .replace(/%(?![0-9A-Fa-f]{2})|[^\w.~!$&'()*+,;=:@%/-]/gu, encodeURIComponent)
   return escaped.startsWith('//') ? `/.${escaped}` : escaped
 }

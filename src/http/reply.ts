@@ -61,7 +61,13 @@ function sendHead(response: Response, status: number, fields: HeaderFields): voi
     for (let at = 0; at < fields.length; at += 2) {
       response.setHeader(fields[at] as string, fields[at + 1] as string)
     }
-    response.writeHead(status)
+    try {
+      response.writeHead(status)
+    } catch (error) {
+      // What is sent in its place must not have them.
+      for (let at = 0; at < fields.length; at += 2) response.removeHeader(fields[at] as string)
+      throw error
+    }
   }
 }
 
