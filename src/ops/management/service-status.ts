@@ -1,19 +1,13 @@
 import type { RuleReport } from '../../limits/tallies.ts'
 import { readVersion } from '../../version.ts'
 import {
+  type Counted,
   queuesOf,
   type RequestLabels,
   type Series,
   type ServiceReport,
 } from '../metrics/service-report.ts'
-import {
-  countByClass,
-  durationsOf,
-  quantileMs,
-  rounded,
-  type StatusHistory,
-  sumOf,
-} from './status-history.ts'
+import { quantileMs, rounded, type StatusHistory, sumOf } from './status-history.ts'
 
 /** What `GET /status` answers, and all that the operator's page shows. */
 export type ServiceStatus = ReturnType<typeof statusOf>
@@ -27,10 +21,17 @@ export type RuleStatus = ReturnType<typeof ruleStatusOf>
 /** All numbers are since the start, if not of this moment. Times are ISO 8601; `now` is in milliseconds since the epoch. */
 export function statusOf(
   report: ServiceReport,
-  { now, history }: { readonly now: number; readonly history: ReturnType<StatusHistory['read']> },
+  {
+    counted,
+    now,
+    history,
+  }: {
+    readonly counted: Counted
+    readonly now: number
+    readonly history: ReturnType<StatusHistory['read']>
+  },
 ) {
   const { readiness, requests, server, limits, process } = report
-  const byStatus = countByClass(requests.series)
   return {
     version: readVersion(),
     started_at: new Date(process.startedAt).toISOString(),
@@ -39,20 +40,19 @@ export function statusOf(
     /** By name. */
     checks: readiness.checks,
     requests: {
-      total: sumOf(byStatus),
+      total: sumOf(requests.byClass),
       in_flight: requests.inFlight,
       shed: server.shedRequests,
-      /** By class: `2xx` to `5xx`, and `aborted` if the client left before the response. */
-      by_status: byStatus,
+      by_status: requests.byClass,
       /** The most frequent first. */
-      by_route: routesOf(requests.series),
+      by_route: routesOf(counted.series),
       /** By the name of an API key. */
-      by_key: requests.byKey,
+      by_key: counted.byKey,
     },
     connections: server.connections,
     /** What waits. */
     queues: queuesOf(report),
-    storage: storageOf(report),
+    storage: storageOf(report, counted.commits),
     process: {
       pid: process.pid,
       cpu_seconds: rounded(process.cpuSeconds),
@@ -90,7 +90,9 @@ function routesOf(series: readonly Series<RequestLabels>[]): readonly RouteStatu
 
 function routeOf(series: readonly Series<RequestLabels>[]) {
   const { method, route } = (series[0] as Series<RequestLabels>).labels
-  const durations = durationsOf(series)
+  const durations = (series[0] as Series).counts.map((_, range) =>
+    sumOf(series.map(({ counts }) => counts[range] ?? 0)),
+  )
   const count = sumOf(durations)
   const byStatus = series.map(
     ({ labels: { status }, count }) => [status === 0 ? 'aborted' : status, count] as const,
@@ -113,7 +115,7 @@ function meanMs(seconds: number, count: number): number | null {
   return count === 0 ? null : rounded((seconds / count) * 1000)
 }
 
-function storageOf({ storage, commits: { seconds, writes }, readiness }: ServiceReport) {
+function storageOf({ storage, readiness }: ServiceReport, { seconds, writes }: Counted['commits']) {
   const { engine, fileBytes, connections } = storage
   const { count, sum } = seconds
   return {

@@ -1,11 +1,6 @@
 import type { Clocks } from '../../clocks.ts'
 import { DURATION_BOUNDS } from '../metrics/create-metrics.ts'
-import {
-  queuesOf,
-  type RequestLabels,
-  type Series,
-  type ServiceCounts,
-} from '../metrics/service-report.ts'
+import { queuesOf, type ServiceCounts } from '../metrics/service-report.ts'
 
 const SAMPLE_MS = 2000
 const KEPT_MS = 15 * 60_000
@@ -103,8 +98,7 @@ function countsIn({ requests, server, limits, process }: ServiceCounts) {
   const byRule = (name: 'refused' | 'wouldRefuse') =>
     Object.fromEntries((limits?.rules ?? []).map(rule => [`${rule.type} ${rule.rule}`, rule[name]]))
   return {
-    byClass: countByClass(requests.series),
-    durations: durationsOf(requests.series),
+    ...requests,
     shed: server.shedRequests,
     refused: byRule('refused'),
     wouldRefuse: byRule('wouldRefuse'),
@@ -125,23 +119,6 @@ function growthOf(before: Counts, after: Counts): Counts {
 /** The sum of all counts. */
 export function sumOf(counts: Counts | readonly number[]): number {
   return Object.values(counts).reduce((sum, count) => sum + count, 0)
-}
-
-/** Requests by class of status; every class is present. */
-export function countByClass(series: readonly Series<RequestLabels>[]): Counts {
-  const counts: Record<string, number> = { '2xx': 0, '3xx': 0, '4xx': 0, '5xx': 0, aborted: 0 }
-  for (const { labels, count } of series) {
-    const name = labels.status === 0 ? 'aborted' : `${Math.floor(labels.status / 100)}xx`
-    counts[name] = (counts[name] ?? 0) + count
-  }
-  return counts
-}
-
-/** How many of all these requests fell into each range of durations. */
-export function durationsOf(series: readonly Series<RequestLabels>[]): readonly number[] {
-  return Array.from({ length: DURATION_BOUNDS.length + 1 }, (_, range) =>
-    sumOf(series.map(({ counts }) => counts[range] ?? 0)),
-  )
 }
 
 /**

@@ -11,7 +11,13 @@ import { parseAccept, qualityOf } from '../../http/negotiation.ts'
 import type { RequestMetrics } from '../../http/request-log.ts'
 import type { Commit } from '../../storage/storage-report.ts'
 import { SERVICE_METRICS } from './service-metrics.ts'
-import type { Counted, RequestLabels, Series, ServiceReport } from './service-report.ts'
+import type {
+  Counted,
+  RequestLabels,
+  RequestTotals,
+  Series,
+  ServiceReport,
+} from './service-report.ts'
 
 /** Media types of the two formats. */
 export const PROMETHEUS_TYPE = 'text/plain'
@@ -103,7 +109,21 @@ export function createMetrics() {
   }
 
   const keyNames = new Set<string>()
+  // Beside the histogram, because these are asked for every two seconds.
+  const byClass: Record<string, number> = { '2xx': 0, '3xx': 0, '4xx': 0, '5xx': 0, aborted: 0 }
+  const byRange = new Array<number>(DURATION_BOUNDS.length + 1).fill(0)
   let inFlight = 0
+
+  function observe(labels: RequestLabels, seconds: number): void {
+    durations.observe(labels, seconds)
+    const { status } = labels
+    const name = status === 0 ? 'aborted' : `${Math.floor(status / 100)}xx`
+    byClass[name] = (byClass[name] ?? 0) + 1
+    let range = 0
+    while (seconds > (DURATION_BOUNDS[range] ?? Infinity)) range++
+    byRange[range] = (byRange[range] ?? 0) + 1
+  }
+
   const requests: RequestMetrics = {
     begin: () => {
       inFlight++
@@ -111,12 +131,12 @@ export function createMetrics() {
     end: ({ method, route, status, seconds, key }) => {
       inFlight--
       const known = KNOWN_METHODS.has(method) ? method : OTHER_METHOD
-      durations.observe({ method: known, route, status }, seconds)
+      observe({ method: known, route, status }, seconds)
       if (key === undefined) return
       if (keyNames.size < MAX_KEY_NAMES) keyNames.add(key)
       byKey.inc({ key: keyNames.has(key) ? key : OTHER_KEYS })
     },
-    addMalformed: status => durations.observe({ method: OTHER_METHOD, route: '', status }, 0),
+    addMalformed: status => observe({ method: OTHER_METHOD, route: '', status }, 0),
   }
 
   return {
@@ -127,17 +147,19 @@ export function createMetrics() {
       commitWrites.observe(writes)
     },
 
-    /** What has been counted since the start. */
+    totals: (): RequestTotals => ({
+      inFlight,
+      byClass: { ...byClass },
+      durations: [...byRange],
+    }),
+
     read: async (): Promise<Counted> => {
       const keys = (await byKey.get()).values.map(({ labels, value }) => [labels.key, value])
       const [seconds] = await seriesOf(commitSeconds)
       const [writes] = await seriesOf(commitWrites)
       return {
-        requests: {
-          series: (await seriesOf(durations)) as Series<RequestLabels>[],
-          inFlight,
-          byKey: Object.fromEntries(keys),
-        },
+        series: (await seriesOf(durations)) as Series<RequestLabels>[],
+        byKey: Object.fromEntries(keys),
         commits: { seconds: seconds as Series, writes: writes as Series },
       }
     },

@@ -2,22 +2,15 @@ import { expect, test } from 'vitest'
 import type { RuleReport } from '../../../src/limits/tallies.ts'
 import { createStatusHistory } from '../../../src/ops/management/status-history.ts'
 import { DURATION_BOUNDS } from '../../../src/ops/metrics/create-metrics.ts'
-import type {
-  RequestLabels,
-  Series,
-  ServiceCounts,
-} from '../../../src/ops/metrics/service-report.ts'
+import type { ServiceCounts } from '../../../src/ops/metrics/service-report.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'
-
-const NOTHING = { labels: {}, counts: [], count: 0, sum: 0 }
 
 /** The report of a service that has done nothing yet, but for `changes`. */
 function serviceReport(changes: Partial<ServiceCounts> = {}): ServiceCounts {
   return {
-    requests: { series: [], inFlight: 0, byKey: {} },
+    requests: { inFlight: 0, byClass: {}, durations: [] },
     server: { connections: 0, waitingRequests: 0, shedRequests: 0 },
     storage: { engine: 'sqlite', waitingWrites: 0 },
-    commits: { seconds: NOTHING, writes: NOTHING },
     ...{ waitingPasswords: 0, wholeLists: 2, limits: undefined },
     feed: { waiting: 0, streaming: 0, deletions: 0 },
     process: { pid: 4711, startedAt: 0, cpuSeconds: 0, memoryBytes: 0, eventLoopLagSeconds: 0 },
@@ -25,16 +18,29 @@ function serviceReport(changes: Partial<ServiceCounts> = {}): ServiceCounts {
   }
 }
 
-/** `count` requests that each took so many seconds. */
-function seriesOf(status: number, seconds: number, count: number): Series<RequestLabels> {
-  const labels = { method: 'GET', route: '/users', status }
-  const range = DURATION_BOUNDS.findIndex(bound => seconds <= bound)
-  const counts = DURATION_BOUNDS.map((_, index) => (index === range ? count : 0))
-  return { labels, counts, count, sum: seconds * count }
+/** Requests that each took so many seconds. */
+interface Batch {
+  readonly status: number
+  readonly seconds: number
+  readonly count: number
 }
 
-function reportOfSeries(...series: readonly Series<RequestLabels>[]): ServiceCounts {
-  return serviceReport({ requests: { series, inFlight: 0, byKey: {} } })
+const seriesOf = (status: number, seconds: number, count: number): Batch => ({
+  status,
+  seconds,
+  count,
+})
+
+function reportOfSeries(...batches: readonly Batch[]): ServiceCounts {
+  const byClass: Record<string, number> = { '2xx': 0, '3xx': 0, '4xx': 0, '5xx': 0, aborted: 0 }
+  const durations = DURATION_BOUNDS.map(() => 0)
+  for (const { status, seconds, count } of batches) {
+    const name = status === 0 ? 'aborted' : `${String(status)[0]}xx`
+    byClass[name] = (byClass[name] ?? 0) + count
+    const range = DURATION_BOUNDS.findIndex(bound => seconds <= bound)
+    durations[range] = (durations[range] ?? 0) + count
+  }
+  return serviceReport({ requests: { inFlight: 0, byClass, durations } })
 }
 
 const reportOfRequests = (count: number) => reportOfSeries(seriesOf(200, 0.001, count))
@@ -69,7 +75,7 @@ function openHistory() {
 test('the first sample only begins, and the others have what happened since the one before', async () => {
   const { history, wall, sample } = openHistory()
   const { storage, process } = serviceReport()
-  const reportOf = (shedRequests: number, ...series: Series<RequestLabels>[]) => ({
+  const reportOf = (shedRequests: number, ...series: Batch[]) => ({
     ...reportOfSeries(...series),
     server: { connections: 9, waitingRequests: 4, shedRequests },
     storage: { ...storage, waitingWrites: 5 },
