@@ -500,6 +500,28 @@ describe('under the path of another application', () => {
   })
 })
 
+test.each([
+  ['application/json', 'counted', 200],
+  ['application/x-ndjson', 'counted', 200],
+  ['application/json', 'not counted', 500],
+])(
+  'an answer as %s that is %s and that the program fails to send is logged once',
+  async (type, _what, status) => {
+    const lines: Record<string, unknown>[] = []
+    const logger = pino({ level: 'warn' }, { write: line => lines.push(JSON.parse(line)) })
+    const { records } = await open({ LIMITS: { track: [{ status: [status] }] } }, { logger })
+    const parent = express().use((_request, response, next) => {
+      response.end = () => {
+        throw new Error('no end')
+      }
+      next()
+    })
+    const asked = supertest(parent.use(records.app)).get('/users').set('Accept', type)
+    await expect(asked).rejects.toThrow()
+    expect(lines).toMatchObject([{ msg: 'request failed', err: { message: 'no end' } }])
+  },
+)
+
 // The server of another program hands on all requests of a packet in one turn of the event loop.
 test('limits count requests that were sent together each by its own key', async () => {
   const { records } = await open({
