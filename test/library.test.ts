@@ -600,11 +600,12 @@ describe('on a Unix socket', () => {
   })
 
   test('a client of TCP that was gone at once is not taken for a proxy', async () => {
-    const { server, statusOf } = await openOnSocket({ TRUST_PROXY: 'loopback' })
+    const { server, lines, statusOf } = await openOnSocket({ TRUST_PROXY: 'loopback' })
     const bytes = 'GET /users HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 198.51.100.7\r\n\r\n'
     await requestWithoutPeer(server, bytes)
     expect(await statusOf(FORWARDED)).toBe(200)
     expect(await statusOf(FORWARDED)).toBe(429)
+    expect(lines.filter(({ setting }) => setting === 'TRUST_PROXY')).toEqual([])
   })
 
   /** Sends bytes by a connection that has only an address of its own left, and waits for the answer. */
