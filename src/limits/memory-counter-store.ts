@@ -5,7 +5,7 @@ import { ruleText } from './rules/rules-schema.ts'
 export interface MemoryCounterStoreOptions {
   /** Milliseconds of a clock that never goes back. */
   readonly monotonicNow: () => number
-  /** The most keys of one rule in memory; beyond that, its oldest window is dropped. */
+  /** The most keys of one rule in memory; beyond that, its oldest window is dropped. Also the most of all rules that went. */
   readonly maxKeys?: number
 }
 
@@ -26,7 +26,7 @@ interface Window {
  */
 export function createMemoryCounterStore(options: MemoryCounterStoreOptions): CounterStore {
   const { monotonicNow, maxKeys = MAX_KEYS } = options
-  let rules = new Map<string, Windows>()
+  const rules = new Map<string, Windows>()
   // Whole milliseconds: a sum of fractions is rounded, and a window would end later than it may.
   const wholeNow = () => Math.floor(monotonicNow())
 
@@ -50,9 +50,17 @@ export function createMemoryCounterStore(options: MemoryCounterStoreOptions): Co
       else window.endsAt = now + inMs
     },
 
-    keepOnly: kept => {
-      const names = new Set(kept.map(({ type, rule }) => ruleText(type, rule)))
-      rules = new Map([...rules].filter(([name]) => names.has(name)))
+    letRunOut: rulesInForce => {
+      const inForce = new Set(rulesInForce.map(({ type, rule }) => ruleText(type, rule)))
+      const now = wholeNow()
+      let room = maxKeys
+      // Those that came last stay, because each reload may bring new names.
+      for (const [name, windows] of [...rules].reverse()) {
+        if (inForce.has(name)) continue
+        const open = windows.dropEnded(now)
+        if (open === 0 || open > room) rules.delete(name)
+        else room -= open
+      }
     },
   }
 }
@@ -70,6 +78,12 @@ function createWindows(maxKeys: number) {
   return {
     get: (key: string) => windows.get(key),
     delete: (key: string) => windows.delete(key),
+
+    /** Returns how many are left. */
+    dropEnded: (now: number): number => {
+      for (const [key, { endsAt }] of windows) if (endsAt <= now) windows.delete(key)
+      return windows.size
+    },
 
     begin: (key: string, endsAt: number): Window => {
       windows.delete(key)
