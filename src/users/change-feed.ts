@@ -176,12 +176,15 @@ function shareReads<T>(read: Read<T>): Read<T> {
   }
 }
 
-/** Where a stream begins. The id of the last event counts before `after`. Throws `query_invalid`. */
+/** Where a stream begins. The id of the last event replaces `after`. Throws `query_invalid`. */
 function startOf({ url, headers }: Request): ChangePosition | undefined {
-  const { after } = validData(checkQuery(queryParameters(url), streamParameters))
+  const sent = queryParameters(url)
   const value = headers['last-event-id']
-  if (typeof value !== 'string' || value === '') return after
-  return validData(checkQuery([{ name: 'after', value }], streamParameters)).after
+  const parameters =
+    typeof value !== 'string' || value === ''
+      ? sent
+      : [...sent.filter(({ name }) => name !== 'after'), { name: 'after', value }]
+  return validData(checkQuery(parameters, streamParameters)).after
 }
 
 function pageJson({ changes, hasMore }: ChangePage, next: string): string {

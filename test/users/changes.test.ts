@@ -443,7 +443,14 @@ describe('as a stream of events', () => {
       app.http.get(`${PATH}?${query}`).set({ Accept: 'text/event-stream', ...headers })
     const { body } = await ask('limit=1&wait=1').expect(400)
     expect(body.errors).toEqual({ limit: ['is unknown'], wait: ['is unknown'] })
-    await ask('', { 'Last-Event-ID': 'x' }).expect(400)
+    const altered = await ask('foo=1&after=x', { 'Last-Event-ID': 'x' }).expect(400)
+    expect(altered.body.errors).toEqual({
+      foo: ['is unknown'],
+      after: ['is not a cursor of changes'],
+    })
+    const { next: own } = await read(app)
+    const resumed = await openStream(app, { query: 'after=x', headers: { 'Last-Event-ID': own } })
+    expect(resumed.response.statusCode).toBe(200)
     const { next } = await read(await openTestApp())
     await ask('', { 'Last-Event-ID': next }).expect(410)
     expect((await app.http.head(PATH).set('Accept', 'text/event-stream')).status).toBe(200)
