@@ -528,6 +528,28 @@ describe('under the path of another application', () => {
   })
 })
 
+test.each([
+  ['application/json', 'counted', 200],
+  ['application/x-ndjson', 'counted', 200],
+  ['application/json', 'not counted', 500],
+])(
+  'an answer as %s that is %s and that the program fails to send is logged once',
+  async (type, _what, status) => {
+    const lines: Record<string, unknown>[] = []
+    const logger = pino({ level: 'warn' }, { write: line => lines.push(JSON.parse(line)) })
+    const { records } = await open({ LIMITS: { track: [{ status: [status] }] } }, { logger })
+    const parent = express().use((_request, response, next) => {
+      response.end = () => {
+        throw new Error('no end')
+      }
+      next()
+    })
+    const asked = supertest(parent.use(records.app)).get('/users').set('Accept', type)
+    await expect(asked).rejects.toThrow()
+    expect(lines).toMatchObject([{ msg: 'request failed', err: { message: 'no end' } }])
+  },
+)
+
 // The server of another program hands on all requests of a packet in one turn of the event loop.
 test('limits count requests that were sent together each by its own key', async () => {
   const { records } = await open({
@@ -608,11 +630,12 @@ describe('on a Unix socket', () => {
   })
 
   test('a client of TCP that was gone at once is not taken for a proxy', async () => {
-    const { server, statusOf } = await openOnSocket({ TRUST_PROXY: 'loopback' })
+    const { server, lines, statusOf } = await openOnSocket({ TRUST_PROXY: 'loopback' })
     const bytes = 'GET /users HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 198.51.100.7\r\n\r\n'
     await requestWithoutPeer(server, bytes)
     expect(await statusOf(FORWARDED)).toBe(200)
     expect(await statusOf(FORWARDED)).toBe(429)
+    expect(lines.filter(({ setting }) => setting === 'TRUST_PROXY')).toEqual([])
   })
 
   /** Sends bytes by a connection that has only an address of its own left, and waits for the answer. */

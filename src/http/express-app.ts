@@ -48,7 +48,7 @@ function readForwardedAddresses(app: Application): void {
 }
 
 /** Whether a client of TCP was gone before its address was read, so that nobody knows whether it is a trusted proxy. */
-function hasLostAddress(socket: Socket): boolean {
+export function hasLostAddress(socket: Socket): boolean {
   return (
     socket.remoteAddress === undefined && (socket.localAddress !== undefined || socket.destroyed)
   )

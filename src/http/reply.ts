@@ -33,16 +33,23 @@ const BODILESS_STATUSES = new Set([204, 205, 304])
 
 const JSON_CONTENT_TYPE = 'application/json; charset=utf-8'
 
-/** Writes a response with all its headers. Every response of the application comes through here. */
-export function writeReply(request: Request, response: Response, reply: Reply): void {
+/**
+ * Writes a response with all its headers. Every response of the application comes through here. Throws if it cannot be written,
+ * and rejects if it cannot be sent after the work before its end.
+ */
+export function writeReply(
+  request: Request,
+  response: Response,
+  reply: Reply,
+): Promise<void> | undefined {
   // A request may be answered with an error while its body still arrives; its handler ends later.
-  if (response.headersSent) return
+  if (response.headersSent) return undefined
   const body = BODILESS_STATUSES.has(reply.status) ? undefined : reply.body
   sendHead(response, reply.status, headOf(request, response, reply, body))
   if (!request.complete && (reply.headers?.Connection === 'close' || request.awaitsContinue)) {
     closeAfterBody(request)
   }
-  endResponse(response, body)
+  return endResponse(response, body)
 }
 
 /** Writes the head of a response whose body follows in parts, without a Content-Length. */
@@ -156,11 +163,14 @@ export function createReplySender(): SendReply {
   let waiting: Parameters<SendReply>[] = []
 
   function write(...[request, response, reply, onFailure]: Parameters<SendReply>): void {
-    try {
-      writeReply(request, response, reply)
-    } catch (error) {
+    const fail = (error: unknown) => {
       request.replyHeaders = undefined
       onFailure(error)
+    }
+    try {
+      writeReply(request, response, reply)?.catch(fail)
+    } catch (error) {
+      fail(error)
     }
   }
 

@@ -77,7 +77,7 @@ export async function sendStream(
   try {
     if (request.method !== 'HEAD') await write(send)
     begin()
-    endResponse(response)
+    await endResponse(response)
   } catch (error) {
     if (!signal.aborted) throw error
   }

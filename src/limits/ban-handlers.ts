@@ -59,11 +59,11 @@ export function strike(rule: CompiledBan, parts: RuleParts): RequestHandler {
 
 /** In place of `strike` for a rule with `status`: counts what matches once its answer is known. A ban begins with the next request. */
 export function strikeByAnswer(rule: CompiledBan, parts: RuleParts): RequestHandler {
-  const { limit, statuses } = rule
+  const { limit, statuses = new Set() } = rule
   const { tally, onMatch, count, noticeOf, ...ban } = openBan(rule, parts)
   return onMatch((request, response, next, key) => {
-    beforeEnd(response, async status => {
-      if (!statuses?.has(status) || ban.remainingMs(key) !== undefined) return
+    beforeEnd(response, statuses, async () => {
+      if (ban.remainingMs(key) !== undefined) return
       const counted = await count(request, key)
       if (counted === undefined) return
       const isBeyond = counted.count > limit

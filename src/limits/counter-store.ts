@@ -41,6 +41,9 @@ export interface CounterStore {
    * its window.
    */
   reset(key: CounterKey, inMs?: number): void | Promise<void>
-  /** Forgets the counts of all other rules, unless they end by themselves. */
-  keepOnly?(rules: readonly CountingRule[]): void
+  /**
+   * The windows of all other rules only run out, until one comes back. For a store whose windows do not end by themselves: it
+   * forgets those that have ended, and whole rules if they have too many.
+   */
+  letRunOut?(rulesInForce: readonly CountingRule[]): void
 }

@@ -85,13 +85,12 @@ function denyByFunction(
     response.vary('Accept')
     // Other denials get their reason in `writeReply`, which the function does not use.
     request.logFields = { ...request.logFields, reason: 'rate_limited' satisfies ErrorCode }
-    const end = replaceEnd(response, onFailure)
+    const end = replaceEnd(response, handleFailure)
     let isHandedOn = false
 
     /** The `next` of the function. In Express two words skip the rest of a route or router, and every handler that could answer. */
     function handOn(given?: unknown): void {
       if (isHandedOn) return
-      isHandedOn = true
       const error = given && given !== 'route' && given !== 'router' ? given : undefined
       if (response.headersSent || end.isHeld()) {
         // Headers that were sent cannot be taken back, and nobody else may answer.
@@ -99,6 +98,7 @@ function denyByFunction(
         if (!response.writableEnded && !end.isHeld()) response.destroy()
         return
       }
+      isHandedOn = true
       end.restore()
       for (const name of Object.keys(headers)) response.removeHeader(name)
       if (vary === undefined) response.removeHeader('Vary')

@@ -117,7 +117,7 @@ export function createFallbackCounterStore(
       local.reset(key, inMs)
       return ask(store => store.reset(key, inMs))
     },
-    keepOnly: rules => local.keepOnly?.(rules),
+    letRunOut: rules => local.letRunOut?.(rules),
     isLocal: () => isLocal,
     lose,
     close: () => {

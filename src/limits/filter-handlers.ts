@@ -71,11 +71,7 @@ export function notify(rule: CompiledTrack, parts: RuleParts): RequestHandler {
 
   return onMatch(async (request, response, next, key) => {
     if (statuses === undefined) await report(request, key)
-    else {
-      beforeEnd(response, async status => {
-        if (statuses.has(status)) await report(request, key)
-      })
-    }
+    else beforeEnd(response, statuses, () => report(request, key))
     next()
   })
 }

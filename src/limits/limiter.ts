@@ -46,11 +46,11 @@ export function createLimiter(options: LimiterOptions) {
     /** For the route of an action: the limits that count by something in its body. */
     limitByBody: (action: Action) => limitAction('afterBody', action),
 
-    /** Replaces all rules in one step. Bans stay, and the counters of rules that keep their kind and name. */
+    /** Replaces all rules in one step. Bans stay, and so do counters, by the kind and name of their rule. */
     replace: (limits: CheckedLimits): RuleChanges => {
       const previous = rules.source
       rules = compileRules(limits, parts, rules.tallies)
-      options.store?.keepOnly?.(report())
+      options.store?.letRunOut?.(report())
       return compareRules(previous, limits)
     },
 

@@ -5,7 +5,7 @@ import { ruleText } from './rules/rules-schema.ts'
 export interface MemoryCounterStoreOptions {
   /** Milliseconds of a clock that never goes back. */
   readonly monotonicNow: () => number
-  /** The most keys of one rule in memory; beyond that, its oldest window is dropped. */
+  /** The most keys of one rule in memory; beyond that, its oldest window is dropped. Also the most of all rules that went. */
   readonly maxKeys?: number
 }
 
@@ -45,6 +45,10 @@ export function createMemoryCounterStore(options: MemoryCounterStoreOptions): Co
       else window.endsAt = now + inMs
     },
 
-    keepOnly: kept => windows.keepOnly(new Set(kept.map(({ type, rule }) => ruleText(type, rule)))),
+    letRunOut: rulesInForce => {
+      const now = wholeNow()
+      const inForce = rulesInForce.map(({ type, rule }) => ruleText(type, rule))
+      windows.letRunOut(new Set(inForce), ({ endsAt }) => endsAt <= now)
+    },
   }
 }

@@ -1,6 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
 import { isIP } from 'node:net'
 import type { Request } from 'express'
+import { hasLostAddress } from '../http/express-app.ts'
 import { logText } from '../http/request-log.ts'
 import { type Ban, MAX_DATE_MS } from './ban-store.ts'
 import type { RuleLines } from './rule-lines.ts'
@@ -91,7 +92,8 @@ export function createNotices(lines: RuleLines) {
 
     /** Logs, once, that a client has no address, as on a Unix socket: rules that count by it do not count its requests. */
     reportMissingAddress: (request: Request): void => {
-      if (isAddressMissed || factsOf(request).ip !== undefined) return
+      if (isAddressMissed || factsOf(request).ip !== undefined || hasLostAddress(request.socket))
+        return
       isAddressMissed = true
       const message =
         'a client has no address, so rules by ip do not count: set TRUST_PROXY if a proxy connects by a Unix socket'

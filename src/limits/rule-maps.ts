@@ -28,9 +28,18 @@ export function createRuleMaps<Value>(maxKeys: number) {
       if (values?.size === 0) rules.delete(rule)
     },
 
-    /** Drops the maps of all other rules. */
-    keepOnly: (kept: ReadonlySet<string>): void => {
-      for (const rule of rules.keys()) if (!kept.has(rule)) rules.delete(rule)
+    /**
+     * Drops the values of all other rules that are over. Of the rest at most `maxKeys` stay, those of the rules that came last,
+     * because each reload may bring new names.
+     */
+    letRunOut: (inForce: ReadonlySet<string>, isOver: (value: Value) => boolean): void => {
+      let room = maxKeys
+      for (const [rule, { values }] of [...rules].reverse()) {
+        if (inForce.has(rule)) continue
+        for (const [key, value] of values) if (isOver(value)) values.delete(key)
+        if (values.size === 0 || values.size > room) rules.delete(rule)
+        else room -= values.size
+      }
     },
 
     /** Calls `visit` for all values, those of one rule from the oldest on. It may delete what it visits. */

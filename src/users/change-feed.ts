@@ -15,7 +15,8 @@ export const EVENT_STREAM_TYPE = 'text/event-stream'
 /** Proxies close connections on which nothing comes for some time, often 60 seconds. */
 const COMMENT_MS = 15_000
 
-const STREAM_PAGE = 500
+/** The longest page, which is what all that follow share. Shorter ones are cut from it. */
+const MAX_LIMIT = 1000
 
 /** How long a stream may take to end at a stop. Its client goes on with another service after the last whole event. */
 const LAST_MS = 500
@@ -32,7 +33,7 @@ export const changeParameters = z.strictObject({
       minLength: 1,
       examples: ['k3Jd0a4zWyI5ZjQ0ZTU3M2Q3YTAiLDEsIjQyIiw3XQ'],
     }),
-  limit: wholeNumber(1, 1000)
+  limit: wholeNumber(1, MAX_LIMIT)
     .default(100)
     .meta({
       description: 'The most changes in the answer.',
@@ -69,17 +70,7 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
   const isFull = () => waiting + streaming >= maxWaiting
   const hasEnded = () => performance.now() >= endedAt
 
-  async function readPage(after: ChangePosition | undefined, limit: number) {
-    const page = await changes.read(after, limit)
-    const next = encodeChangeCursor(page.next)
-    return { page, next, body: pageJson(page, next) }
-  }
-
-  const readNewPage = shareReads(readPage)
-  const readNewEvents = shareReads(async (after, limit) => {
-    const page = await changes.read(after, limit)
-    return { page, text: page.changes.map(eventText).join('') }
-  })
+  const readShared = shareReads(async after => textsOf(await changes.read(after, MAX_LIMIT)))
 
   const waitAfter = (after: ChangePosition, ms: number, request: Request, leaving: AbortSignal) =>
     watch.wait({ after, ms, leaving, isAllowed: () => isAllowed(request) })
@@ -87,14 +78,16 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
   async function answerPage(request: Request): Promise<Reply> {
     const parameters = queryParameters(request.url)
     const { after, limit, wait } = validData(checkQuery(parameters, changeParameters))
-    let { page, next, body } = await readPage(after, limit)
+    const page = await changes.read(after, limit)
+    let answer = answerOf(page)
     if (wait > 0 && page.changes.length === 0 && !page.hasMore && !isFull()) {
       waiting++
       const isNews = await waitAfter(page.next, wait * 1000, request, leavingOf(request))
       waiting--
       if (!isAllowed(request)) throw new ServiceError('key_required', { headers: INVALID_TOKEN })
-      if (isNews) ({ next, body } = await readNewPage(page.next, limit))
+      if (isNews) answer = (await readShared(page.next)).answer(limit)
     }
+    const { next, body } = answer
     const Link = pageLink(`${mountPath(request)}/users/changes`, parameters, { value: next })
     return { status: 200, headers: { Link }, body }
   }
@@ -130,16 +123,16 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
     after: ChangePosition | undefined,
   ): Promise<void> {
     const leaving = leavingOf(request)
-    let { page, text } = await readNewEvents(after, STREAM_PAGE)
+    let { text, next, hasMore } = (await readShared(after)).events()
     text = `retry: 1000\n\n${text}`
     for (;;) {
       if (text !== '') await send(text)
-      const isNews = page.hasMore || (await waitAfter(page.next, COMMENT_MS, request, leaving))
+      const isNews = hasMore || (await waitAfter(next, COMMENT_MS, request, leaving))
       if (hasEnded() || leaving.aborted || !isAllowed(request)) return
       text = ':\n\n'
       if (!isNews) continue
       try {
-        ;({ page, text } = await readNewEvents(page.next, STREAM_PAGE))
+        ;({ text, next, hasMore } = (await readShared(next)).events())
       } catch (error) {
         if (error instanceof ServiceError) return
         throw error
@@ -162,26 +155,61 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
   }
 }
 
-type Read<T> = (after: ChangePosition | undefined, limit: number) => Promise<T>
+type Read<T> = (after: ChangePosition | undefined) => Promise<T>
 
 /** The same reads, those of the same place one while it runs: a thousand clients that follow a change share one. */
 function shareReads<T>(read: Read<T>): Read<T> {
   const reading = new Map<string, Promise<T>>()
-  return (after, limit) => {
+  return after => {
     const { mark, phase, key, id, since } = after ?? {}
-    const place = [mark, phase, key, id, since, limit].join(' ')
-    const shared = reading.get(place) ?? read(after, limit).finally(() => reading.delete(place))
+    const place = [mark, phase, key, id, since].join(' ')
+    const shared = reading.get(place) ?? read(after).finally(() => reading.delete(place))
     reading.set(place, shared)
     return shared
   }
 }
 
-/** Where a stream begins. The id of the last event counts before `after`. Throws `query_invalid`. */
+/** A page for all that follow: each of its texts is made once, when the first of them needs it. */
+function textsOf(page: ChangePage) {
+  const answers = new Map<number, ReturnType<typeof answerOf>>()
+  let text: string | undefined
+  return {
+    /** All of it for a stream, which keeps only where it goes on. */
+    events: () => {
+      text ??= page.changes.map(eventText).join('')
+      return { text, next: page.next, hasMore: page.hasMore }
+    },
+    /** The answer to a client that wants up to `limit` changes. */
+    answer: (limit: number) => {
+      const size = Math.min(limit, page.changes.length)
+      const answer = answers.get(size) ?? answerOf(beginningOf(page, size))
+      answers.set(size, answer)
+      return answer
+    },
+  }
+}
+
+/** A page with the first changes of a longer one. */
+function beginningOf(page: ChangePage, size: number): ChangePage {
+  const last = page.changes[size - 1]
+  if (last === undefined || size === page.changes.length) return page
+  return { changes: page.changes.slice(0, size), next: last.position, hasMore: true }
+}
+
+/** Where a stream begins. The id of the last event replaces `after`. Throws `query_invalid`. */
 function startOf({ url, headers }: Request): ChangePosition | undefined {
-  const { after } = validData(checkQuery(queryParameters(url), streamParameters))
+  const sent = queryParameters(url)
   const value = headers['last-event-id']
-  if (typeof value !== 'string' || value === '') return after
-  return validData(checkQuery([{ name: 'after', value }], streamParameters)).after
+  const parameters =
+    typeof value !== 'string' || value === ''
+      ? sent
+      : [...sent.filter(({ name }) => name !== 'after'), { name: 'after', value }]
+  return validData(checkQuery(parameters, streamParameters)).after
+}
+
+function answerOf(page: ChangePage) {
+  const next = encodeChangeCursor(page.next)
+  return { next, body: pageJson(page, next) }
 }
 
 function pageJson({ changes, hasMore }: ChangePage, next: string): string {

@@ -149,21 +149,56 @@ test.each([
   expect(app.trackedRules()).toEqual(['seen', 'seen', 'seen'])
 })
 
-test.each([
-  ['ends with an object', 'response.end({ a: 1 })'],
-  ['writes and then ends with an object', `response.write('half'); response.end({ a: 1 })`],
-])(
-  'a function under with that %s while its answer is counted loses only this one',
-  async (_what, code) => {
-    await app.startOver(`{
-      track: [{ status: [200] }],
+describe('a function under with that fails after it has ended its answer', () => {
+  /** A rule whose function runs this code, and a track that counts answers with these statuses. */
+  const useEnd = (code: string, statuses = [200, 404]) =>
+    app.startOver(`{
+      track: [{ name: 'seen', status: [${statuses}] }],
       rateLimits: [{ to: 1, within: 60, with: (request, response) => { ${code} } }],
     }`)
+  const failures = () => app.linesOf('rule function failed, request allowed')
+
+  test.each([
+    ['an object', 'ERR_INVALID_ARG_TYPE', 'response.end({})'],
+    ['an object, and throws', 'ERR_INVALID_ARG_TYPE', 'response.end({}); throw new Error("no")'],
+    [
+      'a wrong status',
+      'ERR_HTTP_INVALID_STATUS_CODE',
+      'response.statusCode = 9999; response.end()',
+    ],
+  ])('with %s lets the request pass, whose answer is counted once', async (_what, cause, code) => {
+    for (const statuses of [[200, 404], [404], [500]]) {
+      await useEnd(code, statuses)
+      expect(await app.statuses(2, NONE)).toEqual([404, 404])
+      const counted = statuses.includes(404) ? ['seen', 'seen'] : []
+      expect(app.trackedRules()).toEqual(counted)
+      expect(failures().map(({ err }) => Object(err).code)).toContain(cause)
+    }
+  })
+
+  test('after the half of an answer loses only this one', async () => {
+    await useEnd(`response.write('half'); response.end({})`)
     await app.ask(USERS)
     await expect(app.ask(USERS)).rejects.toThrow()
-    expect(app.linesOf('rule function failed, request allowed')).toMatchObject([
-      { type: 'rateLimit', err: { code: 'ERR_INVALID_ARG_TYPE' } },
-    ])
+    expect(failures()).toMatchObject([{ type: 'rateLimit', err: { code: 'ERR_INVALID_ARG_TYPE' } }])
     await app.http.get('/docs').expect(200)
-  },
-)
+  })
+
+  test.each([
+    ['counted', [200]],
+    ['not counted', [404]],
+  ])('has answered with the status of then, which is %s', async (_what, statuses) => {
+    await useEnd(`response.end('a'); response.statusCode = 404; response.end('b')`, statuses)
+    await app.ask(USERS)
+    const { status, text } = await app.ask(USERS)
+    expect([status, text]).toEqual([200, 'a'])
+    expect(app.trackedRules()).toHaveLength(statuses.includes(200) ? 2 : 0)
+  })
+
+  test('fails at once with what it sets after an answer that is not counted', async () => {
+    await useEnd(`response.end('a'); response.setHeader('X-Own', '1')`, [404])
+    await app.ask(USERS)
+    expect((await app.ask(USERS)).headers).not.toHaveProperty('x-own')
+    expect(failures()).toMatchObject([{ err: { code: 'ERR_HTTP_HEADERS_SENT' } }])
+  })
+})

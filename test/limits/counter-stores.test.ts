@@ -244,6 +244,25 @@ test('in memory, keys of one rule push out no window of another', async () => {
   for (const other of others) expect(await increment(other, 1000)).toMatchObject({ count: 2 })
 })
 
+test('in memory, the windows of rules that went run on as long as there is place for them', () => {
+  const { now, advance } = createFakeClock()
+  const { increment, letRunOut } = createMemoryCounterStore({ monotonicNow: now, maxKeys: 3 })
+  const countOf = (rule: string, windowMs = 1000) => increment({ ...KEY, rule }, windowMs)
+  countOf('kept')
+  countOf('long', 2000)
+  letRunOut?.([{ ...KEY, rule: 'kept' }])
+  for (const rule of ['b', 'c', 'd']) countOf(rule)
+  letRunOut?.([{ ...KEY, rule: 'kept' }])
+  for (const rule of ['kept', 'd', 'c', 'b']) expect(countOf(rule)).toMatchObject({ count: 2 })
+  expect(countOf('long', 2000)).toMatchObject({ count: 1 })
+  advance(1000)
+  // Windows that have ended take no place.
+  countOf('e')
+  countOf('f')
+  letRunOut?.([])
+  for (const rule of ['e', 'f', 'long']) expect(countOf(rule)).toMatchObject({ count: 2 })
+})
+
 test('in memory, there is place for fifty thousand keys of a rule', async () => {
   const countsOf = openInMemory({ monotonicNow: () => 0 })
   await countsOf(...Array.from({ length: 50_001 }, (_, index) => `key ${index}`))

@@ -6,7 +6,7 @@ import { watchReloads } from '../../src/cli/serve/signals.ts'
 import { NO_LIMITS } from '../../src/limits/rules/rules-schema.ts'
 import { createTallies } from '../../src/limits/tallies.ts'
 import { beginPost } from '../support/begin-post.ts'
-import { openLimitedApp, shareLimitedApp } from '../support/limited-app.ts'
+import { MINUTE, openLimitedApp, shareLimitedApp } from '../support/limited-app.ts'
 import { openTestApp } from '../support/open-test-app.ts'
 import { CLOSING } from '../support/raw-request.ts'
 
@@ -61,11 +61,16 @@ describe('a reload', () => {
     expect(await app.statuses(2, 'GET /users')).toEqual(last)
   })
 
-  test('forgets the counters of a rule that goes', async () => {
+  test('lets the windows of a rule that goes run on, and the rule finds them when it comes back', async () => {
     const rules = { throttle: [{ name: 'a', limit: 2, period: 60 }] }
     await app.startOver(rules)
     expect(await app.statuses(3, 'GET /users')).toEqual([200, 200, 429])
     await app.change({ track: [{ name: 'a', limit: 2, period: 60 }] })
+    app.clock.advance(MINUTE - 1)
+    await app.change(rules)
+    expect(await app.statusOf('GET /users')).toBe(429)
+    await app.change({})
+    app.clock.advance(1)
     await app.change(rules)
     expect(await app.statuses(3, 'GET /users')).toEqual([200, 200, 429])
   })

@@ -308,7 +308,9 @@ test('a change is read once for all that wait and stream, whenever they came', a
     for (const stream of streams) await stream.until(new RegExp(`"name":"${name}"`))
   }
   const { next: newest } = await untilShown(app, next, 3)
-  const waits = Array.from({ length: 30 }, () => read(app, `after=${newest}&wait=60`))
+  const waits = Array.from({ length: 30 }, (_, index) =>
+    read(app, `after=${newest}&wait=60&limit=${index + 1}`),
+  )
   const counting = countStatements()
   await until(() => counting(PAGE_OF_CHANGES) >= 30)
   const before = counting(PAGE_OF_CHANGES)
@@ -321,6 +323,38 @@ test('a change is read once for all that wait and stream, whenever they came', a
   )
   expect(counting(PAGE_OF_CHANGES) - before).toBeLessThanOrEqual(3 * 4)
   expect(counting(POLL)).toBeLessThan(100)
+})
+
+test('changes that came at once are answered to all that wait, each up to its own limit', async () => {
+  const app = await openTestApp()
+  const { next } = await read(app)
+  const limits = [1, 2, 3, 1000]
+  const counting = countStatements()
+  const stream = await openStream(app, { query: `after=${next}` })
+  const waits = limits.map(limit => read(app, `after=${next}&wait=60&limit=${limit}`))
+  await until(() => counting(PAGE_OF_CHANGES) > limits.length)
+  const before = counting(PAGE_OF_CHANGES)
+  const rows = [1, 2, 3].map(
+    id => `('Joe', 'joe', '${id}@x.co', '2026-01-31T12:00:00.000Z', '2026-01-31T12:00:00.000Z')`,
+  )
+  await executeSql(
+    app.databaseUrl,
+    `INSERT INTO users (name, name_lower, email, created_at, updated_at) VALUES ${rows}`,
+  )
+  const pages = await Promise.all(waits)
+  expect(pages.map(({ data, has_more }) => [data.length, has_more])).toEqual([
+    [1, true],
+    [2, true],
+    [3, false],
+    [3, false],
+  ])
+  await stream.until(/(?:event: user[\s\S]*){3}/)
+  expect(counting(PAGE_OF_CHANGES) - before).toBeLessThan(limits.length)
+  for (const [index, page] of pages.entries()) {
+    const rest = await read(app, `after=${page.next}`)
+    expect([...page.data, ...rest.data]).toEqual(pages[3]?.data)
+    expect(page).toEqual(await read(app, `after=${next}&limit=${limits[index]}`))
+  }
 })
 
 test('an idle stream gets a comment every 15 seconds, for which nothing is read', async () => {
@@ -443,7 +477,14 @@ describe('as a stream of events', () => {
       app.http.get(`${PATH}?${query}`).set({ Accept: 'text/event-stream', ...headers })
     const { body } = await ask('limit=1&wait=1').expect(400)
     expect(body.errors).toEqual({ limit: ['is unknown'], wait: ['is unknown'] })
-    await ask('', { 'Last-Event-ID': 'x' }).expect(400)
+    const altered = await ask('foo=1&after=x', { 'Last-Event-ID': 'x' }).expect(400)
+    expect(altered.body.errors).toEqual({
+      foo: ['is unknown'],
+      after: ['is not a cursor of changes'],
+    })
+    const { next: own } = await read(app)
+    const resumed = await openStream(app, { query: 'after=x', headers: { 'Last-Event-ID': own } })
+    expect(resumed.response.statusCode).toBe(200)
     const { next } = await read(await openTestApp())
     await ask('', { 'Last-Event-ID': next }).expect(410)
     expect((await app.http.head(PATH).set('Accept', 'text/event-stream')).status).toBe(200)
