@@ -71,11 +71,11 @@ test('a dozen held users and a dozen claimed e-mails keep nobody else waiting', 
 })
 
 test('creates of many claimed e-mails are refused as not done', async () => {
-  const { http, holder } = await openLocked(0, insertUsers(1, 40))
+  const { http, holder } = await openLocked(0, insertUsers(1, 60))
   const create = (nth: number) => http.post('/users').send(newUserBody({ email: `u${nth}@x.co` }))
-  const answers = await Promise.all(Array.from({ length: 40 }, (_, index) => create(index + 1)))
+  const answers = await Promise.all(Array.from({ length: 60 }, (_, index) => create(index + 1)))
   const reasons = answers.map(({ status, body }) => `${status} ${body.reason}`)
-  expect(reasons).toEqual(Array(40).fill('503 storage_unavailable'))
+  expect(reasons).toEqual(Array(60).fill('503 storage_unavailable'))
   await holder.query('ROLLBACK')
   await create(1).expect(201)
 })
