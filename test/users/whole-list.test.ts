@@ -4,6 +4,7 @@ import { get, type IncomingMessage } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
+import { withSqlite } from '../support/databases.ts'
 import { byEngine, engine, isEngine } from '../support/engine.ts'
 import { openManagedApp } from '../support/management-requests.ts'
 import { parseMetrics } from '../support/metrics-text.ts'
@@ -66,9 +67,18 @@ const idsOf = (users: readonly ShownUser[]) => users.map(({ id }) => id)
 
 const ask = ({ http }: TestApp, path = '/users') => http.get(path).set('Accept', NDJSON)
 
+/** Its first value is 0 when it has moved everything into the file. */
+const CHECKPOINT = 'wal_checkpoint(TRUNCATE)'
+
 /** Returns a function that makes the database fail for what reads it now. */
 async function prepareFailure({ databaseUrl }: TestApp): Promise<() => void> {
-  if (engine === 'sqlite') return () => truncateSync(databaseUrl, 80 * 1024)
+  if (engine === 'sqlite') {
+    // A read that ran while the users were written keeps them in the WAL, which would still be whole.
+    await until(() =>
+      withSqlite(databaseUrl, database => database.pragma(CHECKPOINT, { simple: true }) === 0),
+    )
+    return () => truncateSync(databaseUrl, 80 * 1024)
+  }
   const client = await connectToPostgres(databaseUrl)
   let failing: Promise<unknown> | undefined
   onTestFinished(async () => {

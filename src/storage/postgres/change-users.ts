@@ -138,13 +138,14 @@ export function createUserChanges(
 
   return {
     update: (id, change, precondition) =>
-      contended.run(keysOf(id, change), async isAlone => {
+      contended.run(keysOf(id, change), async ({ isAlone, beginWrite }) => {
         const before = await find(id)
         if (before === undefined) return undefined
         const after = decideChange(before, change, { now: now(), precondition })
         if (after === 'digest_changed') return after
         if (after === before) return showUser(before)
         await requireFree(after.email, before)
+        beginWrite()
         try {
           const change = { before, after }
           const isWritten = isAlone ? (await write([change]))[0] : await writeJoined(change)
@@ -161,12 +162,12 @@ export function createUserChanges(
     },
 
     delete: (id, precondition) =>
-      contended.run([String(id)], async () => {
-        if (precondition === undefined) return remove({ id })
-        const before = await find(id)
-        if (before === undefined) return false
-        requireVersion(before, precondition)
-        return remove(before)
+      contended.run([String(id)], async ({ beginWrite }) => {
+        const before = precondition && (await find(id))
+        if (before !== undefined) requireVersion(before, precondition)
+        else if (precondition !== undefined) return false
+        beginWrite()
+        return remove(before ?? { id })
       }),
   }
 }

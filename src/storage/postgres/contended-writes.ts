@@ -6,14 +6,29 @@ import { isCausedBy, unavailable } from './postgres-errors.ts'
 /** An attempt returns this if another transaction held the user, or changed it meanwhile. It has changed nothing. */
 export const HELD = Symbol('held')
 
-type Attempt<T> = (isAlone: boolean) => Promise<T | typeof HELD>
+type Attempt<T> = (turn: Turn) => Promise<T | typeof HELD>
+
+/** One attempt of a write. */
+export interface Turn {
+  /** Whether others must not share its statement, because the server may make it wait for a lock. */
+  readonly isAlone: boolean
+  /** Call it before a statement that writes. Throws `storage_unavailable` if it is too late for that. */
+  beginWrite(): void
+}
+
+interface Call {
+  /** Whether no further attempt may begin. */
+  isOver: boolean
+  /** What may have written. The first attempt has waited for no lock, and ends as its statements do. */
+  running: 'first attempt' | 'repeated write' | undefined
+}
 
 export type ContendedWrites = ReturnType<typeof createContendedWrites>
 
 /** From the call to the last attempt, in milliseconds. Time in which the process stands still hardly counts. */
 const PATIENCE_MS = 1600
 
-/** From the call to the answer, if the server stops answering the last attempt. */
+/** From the call to the answer, unless its first attempt still runs. */
 const MAX_ANSWER_MS = 1850
 
 const LOOK_MS = 50
@@ -48,11 +63,26 @@ export function createContendedWrites() {
     }
   }
 
-  async function untilFree<T>(attempt: Attempt<T>, isOver: () => boolean): Promise<T> {
+  async function untilFree<T>(attempt: Attempt<T>, call: Call): Promise<T> {
     let isAlone = false
+    let isRepeated = false
+    const requireTime = () => {
+      if (call.isOver) throw lockHeld()
+    }
+    const beginWrite = () => {
+      if (!isRepeated) return
+      requireTime()
+      call.running = 'repeated write'
+    }
     const begin = async () => {
-      if (isOver()) throw lockHeld()
-      return attempt(isAlone)
+      requireTime()
+      if (!isRepeated) call.running = 'first attempt'
+      try {
+        return await attempt({ isAlone, beginWrite })
+      } finally {
+        call.running = undefined
+        isRepeated = true
+      }
     }
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
       try {
@@ -70,26 +100,20 @@ export function createContendedWrites() {
   return {
     /**
      * Runs `attempt` after the earlier writes of this process with one of the keys. While other transactions hold it up, repeats
-     * it after pauses in which it uses no connection. Throws `storage_unavailable` when the time is over. `isAlone` tells an
-     * attempt that others must not share its statement, because the server may make it wait for a lock. Throws `outcome_unknown`
-     * if an attempt still runs soon after.
+     * it after pauses in which it uses no connection. Throws `storage_unavailable` when the time is over, and `outcome_unknown`
+     * if a repeated write still runs soon after.
      */
     run: <T>(keys: readonly string[], attempt: Attempt<T>): Promise<T> => {
-      let isOver = false
-      let hasBegun = false
-      const begin: Attempt<T> = isAlone => {
-        hasBegun = true
-        return attempt(isAlone)
-      }
+      const call: Call = { isOver: false, running: undefined }
       const wait = patience.begin(PATIENCE_MS, () => {
-        isOver = true
+        call.isOver = true
       })
       return new Promise<T>((resolve, reject) => {
-        const cause = new Error('no answer after a lock that was not free')
-        const last = patience.begin(MAX_ANSWER_MS, () =>
-          reject(hasBegun ? new ServiceError('outcome_unknown', { cause }) : lockHeld()),
-        )
-        inTurn(keys, () => untilFree(begin, () => isOver))
+        const last = patience.begin(MAX_ANSWER_MS, () => {
+          if (call.running === undefined) reject(lockHeld())
+          if (call.running === 'repeated write') reject(writeUnanswered())
+        })
+        inTurn(keys, () => untilFree(attempt, call))
           .finally(last.end)
           .then(resolve, reject)
       }).finally(wait.end)
@@ -104,4 +128,9 @@ export function isOfOneWrite(error: unknown): boolean {
 
 function lockHeld(): ServiceError {
   return unavailable(new Error('another transaction holds a lock'))
+}
+
+function writeUnanswered(): ServiceError {
+  const cause = new Error('no answer after a lock that was not free')
+  return new ServiceError('outcome_unknown', { cause })
 }

@@ -9,7 +9,7 @@ import {
 } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
 import type { OpenStorageOptions } from '../storage.ts'
-import { type ContendedWrites, isOfOneWrite } from './contended-writes.ts'
+import { type ContendedWrites, isOfOneWrite, type Turn } from './contended-writes.ts'
 import { joinCalls } from './join-calls.ts'
 import { type Connections, columnsOf, type Row, type Statement } from './postgres-connections.ts'
 import { NO_MORE_IDS, sqlStateOf, violates } from './postgres-errors.ts'
@@ -137,7 +137,8 @@ export function createUserCreator(options: CreateUsersOptions): UserRepository['
     return storedUser(created[1])
   }
 
-  async function attempt(create: Create, isAlone: boolean): Promise<StoredUser> {
+  async function attempt(create: Create, { isAlone, beginWrite }: Turn): Promise<StoredUser> {
+    beginWrite()
     if (isAlone) return writeAlone(create)
     try {
       return await write(create)
@@ -160,7 +161,7 @@ export function createUserCreator(options: CreateUsersOptions): UserRepository['
   return async (user, claim) => {
     try {
       const create = { user, claim }
-      const created = await contended.run(keysOf(create), isAlone => attempt(create, isAlone))
+      const created = await contended.run(keysOf(create), turn => attempt(create, turn))
       // Not awaited: what is not deleted now is deleted with a later key.
       if (claim !== undefined) sweep(claim).catch(() => {})
       return created

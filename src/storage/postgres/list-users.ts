@@ -31,6 +31,13 @@ const PLAN_FOR_FIRST = `SELECT set_config('cursor_tuple_fraction', '0', true)`
 
 const LIMIT_STATEMENTS = `SELECT set_config('statement_timeout', $1, true)`
 
+const LIMIT_LOCKS = `SELECT set_config('lock_timeout', $1, true)`
+
+/** From the call to the end of a wait for a lock, with the wait for a connection before it. */
+const LOCK_PATIENCE_MS = 1700
+
+const MIN_LOCK_MS = 100
+
 /** The SQLSTATE of a statement that took longer. */
 const STATEMENT_TIMEOUT = '57014'
 
@@ -50,8 +57,11 @@ export function createUserLists(
   }
 
   async function listLong(query: UserQuery): Promise<UserPage> {
-    const endsAt = performance.now() + maxListMs
+    const startedAt = performance.now()
+    const endsAt = startedAt + maxListMs
     return connections.snapshot(async connection => {
+      const lockMs = LOCK_PATIENCE_MS - Math.ceil(performance.now() - startedAt)
+      await connection.query(LIMIT_LOCKS, [String(Math.max(MIN_LOCK_MS, lockMs))])
       const session = endingAt(connection, endsAt)
       const foundFirst = await findFirst(session, query)
       const page = await readPage(session, query, foundFirst)

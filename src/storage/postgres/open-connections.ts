@@ -21,6 +21,12 @@ const PATIENCE_MS = 1500
 /** For the answer of a server that ended a statement at the deadline. */
 const ANSWER_MS = 150
 
+/**
+ * Before the deadline. A write that gets its connection later is not begun: it could wait for a lock until its caller is answered,
+ * and its outcome would be unknown.
+ */
+const LAST_WRITE_MS = 100
+
 /** Between two looks at the calls that wait. */
 const LOOK_MS = 100
 
@@ -109,12 +115,15 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
 
   async function attempt<T>(call: Call<T>, abandon: () => void): Promise<T> {
     Object.assign(call, { isLost: false, mayBeCommitted: false })
-    const wait = patience.begin(call.deadline - performance.now() + ANSWER_MS, abandon)
+    const leftMs = call.deadline - performance.now()
+    const wait = patience.begin(leftMs + ANSWER_MS, abandon)
     const lane = lanes[call.lane]
     try {
       const connection = await lane.acquire(call)
       if (LONG_LANES.includes(call.lane)) wait.end()
       try {
+        if (call.lane === 'write' && wait.elapsedMs() > leftMs - LAST_WRITE_MS)
+          throw unavailable(new Error('no free connection in time'))
         return await runOn(connection, call)
       } catch (error) {
         if (isStale(error)) connection.destroy(error as Error)

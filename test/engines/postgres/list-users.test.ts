@@ -1,8 +1,9 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { isShort, pageStatement } from '../../../src/storage/postgres/list-sql.ts'
 import { createUserLists } from '../../../src/storage/postgres/list-users.ts'
 import { SORT_KEYS, type UserFilters, type UserQuery } from '../../../src/users/user-repository.ts'
-import { connectTo, insertUsers, NOON } from '../../support/postgres-connections.ts'
+import { connectTo, holdOpen, insertUsers, NOON } from '../../support/postgres-connections.ts'
 import {
   copyPostgresTemplate,
   createPostgresDatabase,
@@ -206,4 +207,21 @@ test('lists that read much keep none waiting that an index answers, and refuse a
   expect(await find({ sort: by('name'), start: { key: 'filled 2', id: 2 } })).toEqual([3])
   expect(ended).toBe(0)
   await Promise.all(slow)
+})
+
+test('a list that has waited for a connection does not wait as long again for a lock', async () => {
+  const url = await fillThree()
+  const connections = connectTo(url)
+  const { list } = createUserLists(connections)
+  const sleepers = Array.from({ length: 3 }, () =>
+    connections.query('SELECT pg_sleep(1.2)', [], 'long'),
+  )
+  await until(() => connections.report().connections.active === 3)
+  await holdOpen(url, 'LOCK TABLE users IN ACCESS EXCLUSIVE MODE')
+  const ended: string[] = []
+  const waiting = list(SLOW).catch(() => ended.push('has waited'))
+  await sleep(600)
+  const other = createUserLists(connectTo(url))
+  await Promise.all([waiting, other.list(SLOW).catch(() => ended.push('other')), ...sleepers])
+  expect(ended).toEqual(['has waited', 'other'])
 })

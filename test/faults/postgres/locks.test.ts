@@ -3,8 +3,18 @@ import { expect, test } from 'vitest'
 import { newUserBody } from '../../support/builders.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
 import { holdOpen, insertUsers, untilWaiting } from '../../support/postgres-connections.ts'
+import { queryPostgres } from '../../support/postgres-databases.ts'
+import { until } from '../../support/until.ts'
 
 const TABLE = 'LOCK TABLE users IN ACCESS EXCLUSIVE MODE'
+
+/** Less than a statement may take. Two of them take longer than a write may wait for a lock. */
+const SLOW_INSERTS = `
+  CREATE FUNCTION be_slow() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(1); RETURN NULL; END';
+  CREATE TRIGGER slow AFTER INSERT ON users EXECUTE FUNCTION be_slow()`
+
+const SLEEPING = `
+  SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'`
 
 /** A service with users, and a transaction that stays open. */
 async function openLocked(users: number, lock: string) {
@@ -58,6 +68,26 @@ test('a dozen held users and a dozen claimed e-mails keep nobody else waiting', 
   await holder.query('COMMIT')
   await rename(1).expect(200)
   expect((await create({ email: 'u1@x.co' }).expect(422)).body.reason).toBe('email_taken')
+})
+
+test('creates of many claimed e-mails are refused as not done', async () => {
+  const { http, holder } = await openLocked(0, insertUsers(1, 60))
+  const create = (nth: number) => http.post('/users').send(newUserBody({ email: `u${nth}@x.co` }))
+  const answers = await Promise.all(Array.from({ length: 60 }, (_, index) => create(index + 1)))
+  const reasons = answers.map(({ status, body }) => `${status} ${body.reason}`)
+  expect(reasons).toEqual(Array(60).fill('503 storage_unavailable'))
+  await holder.query('ROLLBACK')
+  await create(1).expect(201)
+})
+
+test('creates that wait for a slow statement without a lock are done', async () => {
+  const { http, databaseUrl } = await openTestApp()
+  await queryPostgres(databaseUrl, SLOW_INSERTS)
+  const create = async () => (await http.post('/users').send(newUserBody())).status
+  const first = create()
+  await until(async () => (await queryPostgres(databaseUrl, SLEEPING)).length === 1)
+  const others = Array.from({ length: 20 }, create)
+  expect(await Promise.all([first, ...others])).toEqual(Array(21).fill(201))
 })
 
 test('a lock on the table of users, as of VACUUM FULL: requests get 503, and are done once it is free', async () => {
