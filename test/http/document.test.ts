@@ -279,7 +279,11 @@ function undocumented(
 }
 
 test('the routes that are mounted are the operations of the document, and the files of its page', () => {
-  const parts = createRouteParts({ sendReply: () => {}, handleError: () => {}, bodyLimitBytes: 1 })
+  const parts = createRouteParts({
+    sendReply: () => {},
+    refuseAtOnce: handler => handler,
+    bodyLimitBytes: 1,
+  })
   const settings = { version: '1.0.0', bodyLimitBytes: 1, scopes: undefined }
   const isReady = async () => true
   const routers = [

@@ -3,7 +3,7 @@ import type { Application, Request, RequestHandler, Router } from 'express'
 import type { Logger } from 'pino'
 import type { Config } from '../../config/settings.ts'
 import { INVALID_TOKEN, ServiceError } from '../../errors.ts'
-import { createErrorHandler } from '../../http/error-handler.ts'
+import { createErrorHandler, createRefuseAtOnce } from '../../http/error-handler.ts'
 import { createExpressApp } from '../../http/express-app.ts'
 import {
   denyLateAndShed,
@@ -45,7 +45,11 @@ export function createManagementApp(options: ManagementAppOptions): Application 
   const { allowedHosts, trustProxy, managementToken: token } = settings
   const sendReply = createReplySender()
   const handleError = createErrorHandler({ log, sendReply })
-  const parts = createRouteParts({ sendReply, handleError, ...settings })
+  const parts = createRouteParts({
+    sendReply,
+    refuseAtOnce: createRefuseAtOnce(handleError),
+    bodyLimitBytes: settings.bodyLimitBytes,
+  })
   const { checks } = operations
   const health = createHealthRouter(
     { checks, canBeVerbose: true, guards: [requireOwnOrigin] },
