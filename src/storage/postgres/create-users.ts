@@ -126,8 +126,9 @@ export function createUserCreator(options: CreateUsersOptions): UserRepository['
   })
 
   /** Only an expired key is deleted, and no other process may use it meanwhile: it waits for this transaction. */
-  async function writeAlone(create: Create): Promise<StoredUser> {
+  async function writeAlone(create: Create, { beginWrite }: Turn): Promise<StoredUser> {
     const [created] = await connections.transaction(async session => {
+      beginWrite()
       if (create.claim !== undefined) {
         await session.query(DELETE_EXPIRED_KEY, [create.claim.keyHash, steadyNow()])
       }
@@ -137,14 +138,13 @@ export function createUserCreator(options: CreateUsersOptions): UserRepository['
     return storedUser(created[1])
   }
 
-  async function attempt(create: Create, { isAlone, beginWrite }: Turn): Promise<StoredUser> {
-    beginWrite()
-    if (isAlone) return writeAlone(create)
+  async function attempt(create: Create, turn: Turn): Promise<StoredUser> {
+    if (turn.isAlone) return writeAlone(create, turn)
     try {
       return await write(create)
     } catch (error) {
       if (!violates(error, 'idempotency_keys_primary_key')) throw error
-      return writeAlone(create)
+      return writeAlone(create, turn)
     }
   }
 

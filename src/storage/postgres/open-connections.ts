@@ -25,7 +25,7 @@ const ANSWER_MS = 150
  * Before the deadline. A write that gets its connection later is not begun: it could wait for a lock until its caller is answered,
  * and its outcome would be unknown.
  */
-const LAST_WRITE_MS = 100
+const LAST_WRITE_MS = 200
 
 /** Between two looks at the calls that wait. */
 const LOOK_MS = 100
