@@ -16,6 +16,7 @@ export type DatabaseLocation = NonNullable<ReturnType<typeof locateDatabase>>
 /** Not checked against the disk or the network: opening it does that. */
 const databaseUrl: values.ValueKind<DatabaseLocation> = {
   mayBe: 'file:PATH, a path, :memory:, or postgres://USER:PASSWORD@HOST:PORT/DATABASE',
+  mayHoldPassword: true,
   read: locateDatabase,
 }
 
@@ -221,7 +222,7 @@ function readText<T>(
   variables: Environment,
   problems: string[],
 ): T | undefined {
-  const shown = kind.isSecret ? '***' : maskCredentials(given.text)
+  const shown = kind.isSecret ? '***' : maskCredentials(given.text, kind.mayHoldPassword)
   const { name, text } = given
   const before = problems.length
   const refuse: values.Refuse = mistake =>
@@ -248,7 +249,7 @@ function describe({ name, text, why, mayBe }: values.Mistake): string {
   return `${name} was ${quote(text)}${reason}; it may be ${mayBe}`
 }
 
-/** A line for the operator about a mistake in what a setting or an option names. `text` has no credentials. */
+/** A line for the operator about a mistake in what a setting or an option names. */
 export function describeMistake(name: string, text: string, mistake: string): string {
   return `${name} was ${quote(text)}: ${mistake}`
 }
@@ -274,6 +275,7 @@ function merge(...sources: readonly Environment[]): Environment {
   return Object.fromEntries(entries.filter(([, text]) => text !== ''))
 }
 
-function quote(text: string): string {
+function quote(given: string): string {
+  const text = maskCredentials(given)
   return JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}…` : text)
 }
