@@ -23,6 +23,9 @@ const databaseUrl: values.ValueKind<DatabaseLocation> = {
 const EXTRAS_OF_FILE_URL =
   'a file: URL has no parameters here: leave out ? and # and what follows them, or give the path without file: if they are part of its name'
 
+const LIST =
+  'it is a list of names and values: write it as a URL, or file: before it if it is the path of a file'
+
 /** Texts that were meant for something else, and would become files, perhaps with a password in their names. */
 const NO_FILES: readonly (readonly [form: RegExp, why: string])[] = [
   // better-sqlite3 would trim the path and open another file.
@@ -30,14 +33,22 @@ const NO_FILES: readonly (readonly [form: RegExp, why: string])[] = [
   [/^(?:file:)?["'`]/i, 'it begins with a quote: leave its quotes out'],
   [/^(?:file:)?~/i, '~ stands for no folder here: write the whole path'],
   [/^(?:file:)?[${]/i, 'it begins with a variable that nothing has replaced: write its value'],
-  [/^(?:\/\/|\w+\/\/.*@)/s, 'its scheme is missing: write postgres:// or, for a path, one slash'],
+  [
+    /^(?:\/\/|(?!file:)[^/\\]*[^/\\:]\/\/.*@)/is,
+    'its scheme is missing: write postgres:// or, for a path, one slash',
+  ],
   [
     /^(?![a-z][a-z\d+.-]*:\/\/).*:\/\//is,
     'something stands before the scheme of a URL: leave it out',
   ],
   [
-    /^(?!file:|\.{0,2}\/)(?:.*[\s;])?(?:(?:host|port|user|db)(?:addr|name| ?id)?|server|data(?:base| source)|address|uid|pass(?:word|file)?|pwd|token|secret|service)\s*=/is,
-    'it is a list of names and values: write it as a URL, or file: before it if it is the path of a file',
+    /^(?!file:|\.{0,2}\/)(?:.*[\s;])?(?:(?:host|port|user|db)(?:addr|name| ?id)?|server|data(?:base(?:_url)?| source)|address|uid|service)\s*=/is,
+    LIST,
+  ],
+  [/^(?!file:)(?:.*[\s;,&])?\w*(?:pass|pwd|secret|token|key)\w*\s*=/is, LIST],
+  [
+    /^(?!file:|\.{0,2}\/)[^/\\:]+\/[^/\\]*@(?!.*\.(?:db|sqlite\d?)$)/is,
+    'it looks like USER/PASSWORD@HOST: write it as a URL, or file: before it if it is the path of a file',
   ],
 ]
 
@@ -47,8 +58,8 @@ function locateDatabase(url: string, variables: Environment, refuse: values.Refu
   const [, why] = NO_FILES.find(([form]) => form.test(url)) ?? []
   const path = why === undefined ? filePathOf(url) : undefined
   if (path === undefined || /^$|\0/.test(path)) return refuse({ why })
-  /** `url` is the text of the setting, `path` one of the file system, or `:memory:`. */
-  return { kind: 'sqlite', url, path } as const
+  /** `url` is the text of the setting without credentials, `path` one of the file system, or `:memory:`. */
+  return { kind: 'sqlite', url: maskCredentials(url), path } as const
 }
 
 function filePathOf(url: string): string | undefined {

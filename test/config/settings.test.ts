@@ -48,6 +48,9 @@ const NO_SCHEME = 'its scheme is missing: write postgres:// or, for a path, one 
 const LIST =
   'it is a list of names and values: write it as a URL, or file: before it if it is the path of a file'
 
+const ORACLE =
+  'it looks like USER/PASSWORD@HOST: write it as a URL, or file: before it if it is the path of a file'
+
 const LONG_TOKEN = 'x'.repeat(1000)
 
 function fileAt(url: string, path = url): Config['database'] {
@@ -97,6 +100,10 @@ describe('loadConfig accepts', () => {
     ['DATABASE_URL', '/my host=1/users.db', file('/my host=1/users.db')],
     ['DATABASE_URL', 'file:./~a $b.db', file('file:./~a $b.db', './~a $b.db')],
     ['DATABASE_URL', 'file:host=1 port=2.db', file('file:host=1 port=2.db', 'host=1 port=2.db')],
+    ['DATABASE_URL', 'data/ann@home.db', file('data/ann@home.db')],
+    ['DATABASE_URL', 'file:token=x', file('file:token=***', 'token=x')],
+    ['DATABASE_URL', 'file:pg//ann:x@h', file('file:***', 'pg//ann:x@h')],
+    ['DATABASE_URL', '/a/key=1/pass=1.db', file('/a/key=***', '/a/key=1/pass=1.db')],
     ['DATABASE_URL', 'C:\\ann:x@home\\users.db', file('C:\\ann:x@home\\users.db')],
     [
       'DATABASE_URL',
@@ -238,6 +245,7 @@ describe('wrong values:', () => {
     [`file:${URL_FORM}`, 'something stands before the scheme of a URL: leave it out'],
     ['//ann:s3cret@h/users', NO_SCHEME],
     ['postgres//ann:s3cret@h/users', NO_SCHEME],
+    ['postgres;//ann:s3cret@h/users', NO_SCHEME],
     ['~/users.db', '~ stands for no folder here: write the whole path'],
     ['file:~ann/users.db', '~ stands for no folder here: write the whole path'],
     [`\${DATABASE_URL}`, 'it is a variable that nothing has replaced: write its value'],
@@ -252,6 +260,17 @@ describe('wrong values:', () => {
     ['Server=h;Port=5432;Database=users;User Id=ann;Password=s3cret;', LIST],
     ['Data Source = h; Password = s3cret', LIST],
     ['sslmode=require dbname=users password=s3cret', LIST],
+    ['PGPASSWORD=s3cret psql -h host db', LIST],
+    ['mydb passwd=s3cret', LIST],
+    ['mydb,password=s3cret', LIST],
+    ['mydb&password=s3cret', LIST],
+    ['./x,token=s3cret', LIST],
+    ['api_key=s3cret', LIST],
+    ['AccountKey=s3cret;x=y', LIST],
+    ['SharedAccessKey=s3cret', LIST],
+    ['DATABASE_URL=/tmp/s3cret.db', LIST],
+    ['app/s3cret@host', ORACLE],
+    ['app/s3cret@host:1521/users', ORACLE],
   ])('DATABASE_URL=%j is refused with a sentence that says what to write: %s', (url, why) => {
     const [line = '', ...others] = problemsOf({ DATABASE_URL: url })
     expect(others).toEqual([])
