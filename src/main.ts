@@ -10,6 +10,12 @@ if (process.pid === 1) {
   }
 }
 
-// Not a static import, which would be loaded first.
+// Not static imports, which would be loaded first.
+const { closeSync } = await import('node:fs')
+const { isatty } = await import('node:tty')
+const terminals = [0, 1, 2].filter(isatty)
 const { runCommandLine } = await import('./cli/command-line.ts')
-process.exit(await runCommandLine(process.argv.slice(2), process.env, process))
+const exitCode = await runCommandLine(process.argv.slice(2), process.env, process)
+// At its end, Node restores the settings of terminals, and crashes at one that has gone but is open.
+for (const fd of terminals) if (!isatty(fd)) closeSync(fd)
+process.exit(exitCode)

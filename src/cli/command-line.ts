@@ -2,6 +2,7 @@ import { Console } from 'node:console'
 import type { Readable } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Command, CommanderError } from 'commander'
+import { maskCredentials } from '../config/url-parts.ts'
 import { OperatorError, ServiceError } from '../errors.ts'
 import { readVersion } from '../version.ts'
 import { addDatabaseCommands } from './database.ts'
@@ -137,6 +138,7 @@ function onOneLine(text: string): string {
     .replace('error: ', '')
     .replace(/\.?\n$/, '')
     .replaceAll('\n', ' ')
+    .replace(/'([^']*:\/\/.*)'/, (_, argument: string) => `'${maskCredentials(argument)}'`)
 }
 
 /** Prints what went wrong and returns the exit code. */

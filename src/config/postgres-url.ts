@@ -65,9 +65,8 @@ export function isPostgresUrl(text: string): boolean {
 
 /** The location that a URL names. What it leaves out comes from the variables of libpq, then from its defaults. */
 export function locatePostgres(text: string, variables: Environment, refuse: Refuse) {
-  const read = parametersOf(text)
-  if (typeof read === 'string') return refuse({ why: read })
-  const { parameters: inUrl, url } = read
+  const inUrl = parametersOf(text)
+  if (typeof inUrl === 'string') return refuse({ why: inUrl })
   const given: Record<string, string | undefined> = {}
   let isWrong = false
   for (const [parameter, [name, mayBe = '', isRight]] of Object.entries(PARAMETERS)) {
@@ -76,13 +75,13 @@ export function locatePostgres(text: string, variables: Environment, refuse: Ref
     if (value === undefined || !isRight || isRight(value)) continue
     isWrong = true
     const why = `its ${parameter} is wrong: it may be ${mayBe}`
-    if (inUrl.has(parameter)) refuse({ text: url, why })
-    else refuse({ name, text: maskCredentials(value), mayBe })
+    if (inUrl.has(parameter)) refuse({ why })
+    else refuse({ name, text: maskCredentials(value, true), mayBe })
   }
   if (isWrong) return undefined
   const user = given.user ?? findSystemUser()
   const why = user === undefined ? NO_USER : findContradiction(given, [...inUrl.keys()])
-  if (user === undefined || why !== undefined) return refuse({ text: url, why })
+  if (user === undefined || why !== undefined) return refuse({ why })
   const ports = given.port?.split(',') ?? []
   const portOf = (index: number) => Number(ports[ports.length > 1 ? index : 0] || 5432)
   // Without a host, libpq would use a Unix socket, in a folder that differs from build to build.
@@ -90,8 +89,8 @@ export function locatePostgres(text: string, variables: Environment, refuse: Ref
   const timeoutMs = Number(given.connect_timeout) * 1000
   return {
     kind: 'postgres',
-    /** The text of the setting without user and password. */
-    url,
+    /** The text of the setting without credentials. */
+    url: maskCredentials(text),
     /**
      * Names, IP addresses, or folders of Unix sockets, which begin with a slash. Tried in this order; the first that accepts
      * writes is used. At least one.
@@ -161,13 +160,13 @@ function findSystemUser(): string | undefined {
 }
 
 /**
- * The parameters of a URL, and what messages may show of it; or what is wrong with it. As in libpq, a parameter after the ? wins
- * over the same part before it, and + stands for itself.
+ * The parameters of a URL, or what is wrong with it. As in libpq, a parameter after the ? wins over the same part before it, and
+ * + stands for itself.
  */
 function parametersOf(url: string) {
   const parts = splitUrl(url)
   if (parts === undefined) return MALFORMED
-  const { user, password, hosts, ports, path: dbname, query, masked } = parts
+  const { user, password, hosts, ports, path: dbname, query } = parts
   // A blank of options may be written as +, as `new URLSearchParams()` writes it.
   const pieces = query.split('&').map(piece => {
     return piece.replaceAll('+', /^options=.*-c\+/.test(piece) ? '%20' : '%2B')
@@ -177,9 +176,10 @@ function parametersOf(url: string) {
   const names = [...parameters.keys()]
   const unknown = names.find(name => !Object.hasOwn(PARAMETERS, name))
   if (unknown !== undefined) {
-    // It may be a part of the password.
-    if (parameters.has('password')) return MALFORMED
-    return `its parameter ${JSON.stringify(unknown.slice(0, 50))} is none of ${KNOWN.join(', ')}`
+    const before = query.slice(0, query.indexOf(unknown))
+    // It may be a part of a password.
+    if (parameters.has('password') || maskCredentials(before) !== before) return MALFORMED
+    return `its parameter ${JSON.stringify(maskCredentials(unknown).slice(0, 50))} is none of ${KNOWN.join(', ')}`
   }
   if (new Set(names).size < names.length) return 'it has a parameter twice'
   const empty = names.find(name => name !== 'password' && parameters.get(name) === '')
@@ -188,10 +188,7 @@ function parametersOf(url: string) {
   for (const [name, text] of Object.entries(before)) {
     if (text !== '' && !parameters.has(name)) parameters.set(name, decodeURIComponent(text))
   }
-  const shown = query.split('&').map(piece => {
-    return decodeURIComponent(piece).startsWith('password=') ? 'password=***' : piece
-  })
-  return { parameters, url: masked + shown.join('&') }
+  return parameters
 }
 
 function isHost(text: string): boolean {

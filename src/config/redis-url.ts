@@ -1,4 +1,4 @@
-import { MALFORMED, splitUrl } from './url-parts.ts'
+import { MALFORMED, maskCredentials, splitUrl } from './url-parts.ts'
 import type { Environment, Refuse, ValueKind } from './values.ts'
 
 /** Where Redis is, and how to connect to it. */
@@ -9,6 +9,7 @@ export type RedisNode = RedisLocation['nodes'][number]
 export const redisUrl: ValueKind<RedisLocation> = {
   mayBe:
     'redis://USER:PASSWORD@HOST:PORT/DATABASE, the same with rediss:// for TLS, or a comma-separated list of nodes of a Redis Cluster',
+  mayHoldPassword: true,
   read: locateRedis,
 }
 
@@ -16,9 +17,11 @@ function locateRedis(url: string, _: Environment, refuse: Refuse) {
   const [start] = /^rediss?:\/\/(?:[^@/]*@)?/i.exec(url) ?? []
   if (start === undefined) return undefined
   // In a list, the scheme, the credentials and the database 0 may stand in each entry.
-  const parts = splitUrl(url.replaceAll(/\/0?(?=,)/g, '').replaceAll(`,${start}`, ','))
+  const whole = url.replaceAll(/\/0?(?=,)/g, '').replaceAll(`,${start}`, ',')
+  const parts = splitUrl(whole)
   if (parts === undefined) return refuse({ why: MALFORMED })
-  const { user, password, hosts, ports, path, masked } = parts
+  const { user, password, hosts, ports, path } = parts
+  const text = maskCredentials(whole)
   const numbers = ports.map(port => Number(port || 6379))
   if (/,/.test(user + password)) {
     return refuse({
@@ -26,15 +29,15 @@ function locateRedis(url: string, _: Environment, refuse: Refuse) {
     })
   }
   if (hosts.some(host => /^$|#/.test(host)) || numbers.some(port => port < 1 || port > 65_535)) {
-    return refuse({ text: masked, why: 'a node in it is not HOST, HOST:PORT or [IPV6]:PORT' })
+    return refuse({ text, why: 'a node in it is not HOST, HOST:PORT or [IPV6]:PORT' })
   }
   if (!/^\d{0,6}$/.test(path) || url.includes('?') || (hosts.length > 1 && Number(path) > 0)) {
     const why = 'only the number of a database may follow its host, and 0 in a Cluster'
-    return refuse({ text: masked, why })
+    return refuse({ text, why })
   }
   return {
-    /** The text of the setting without user and password. */
-    url: masked,
+    /** The text of the setting without credentials. */
+    url: text,
     /** Several are nodes of one Redis Cluster. One may be a server or a node of a Cluster. */
     nodes: hosts.map((host, index) => ({
       host: decodeURIComponent(host),

@@ -16,11 +16,15 @@ export type DatabaseLocation = NonNullable<ReturnType<typeof locateDatabase>>
 /** Not checked against the disk or the network: opening it does that. */
 const databaseUrl: values.ValueKind<DatabaseLocation> = {
   mayBe: 'file:PATH, a path, :memory:, or postgres://USER:PASSWORD@HOST:PORT/DATABASE',
+  mayHoldPassword: true,
   read: locateDatabase,
 }
 
 const EXTRAS_OF_FILE_URL =
   'a file: URL has no parameters here: leave out ? and # and what follows them, or give the path without file: if they are part of its name'
+
+const LIST =
+  'it is a list of names and values: write it as a URL, or file: before it if it is the path of a file'
 
 /** Texts that were meant for something else, and would become files, perhaps with a password in their names. */
 const NO_FILES: readonly (readonly [form: RegExp, why: string])[] = [
@@ -29,14 +33,22 @@ const NO_FILES: readonly (readonly [form: RegExp, why: string])[] = [
   [/^(?:file:)?["'`]/i, 'it begins with a quote: leave its quotes out'],
   [/^(?:file:)?~/i, '~ stands for no folder here: write the whole path'],
   [/^(?:file:)?[${]/i, 'it begins with a variable that nothing has replaced: write its value'],
-  [/^(?:\/\/|\w+\/\/.*@)/s, 'its scheme is missing: write postgres:// or, for a path, one slash'],
+  [
+    /^(?:\/\/|(?!file:)[^/\\]*[^/\\:]\/\/.*@)/is,
+    'its scheme is missing: write postgres:// or, for a path, one slash',
+  ],
   [
     /^(?![a-z][a-z\d+.-]*:\/\/).*:\/\//is,
     'something stands before the scheme of a URL: leave it out',
   ],
   [
-    /^(?!file:|\.{0,2}\/)(?:.*[\s;])?(?:(?:host|port|user|db)(?:addr|name| ?id)?|server|data(?:base| source)|address|uid|pass(?:word|file)?|pwd|token|secret|service)\s*=/is,
-    'it is a list of names and values: write it as a URL, or file: before it if it is the path of a file',
+    /^(?!file:|\.{0,2}\/)(?:.*[\s;])?(?:(?:host|port|user|db)(?:addr|name| ?id)?|server|data(?:base(?:_url)?| source)|address|uid|service)\s*=/is,
+    LIST,
+  ],
+  [/^(?!file:)(?:.*[\s;,&])?\w*(?:pass|pwd|secret|token|key)\w*\s*=/is, LIST],
+  [
+    /^(?!file:|\.{0,2}\/)[^/\\:]+\/[^/\\]*@(?!.*\.(?:db|sqlite\d?)$)/is,
+    'it looks like USER/PASSWORD@HOST: write it as a URL, or file: before it if it is the path of a file',
   ],
 ]
 
@@ -46,8 +58,8 @@ function locateDatabase(url: string, variables: Environment, refuse: values.Refu
   const [, why] = NO_FILES.find(([form]) => form.test(url)) ?? []
   const path = why === undefined ? filePathOf(url) : undefined
   if (path === undefined || /^$|\0/.test(path)) return refuse({ why })
-  /** `url` is the text of the setting, `path` one of the file system, or `:memory:`. */
-  return { kind: 'sqlite', url, path } as const
+  /** `url` is the text of the setting without credentials, `path` one of the file system, or `:memory:`. */
+  return { kind: 'sqlite', url: maskCredentials(url), path } as const
 }
 
 function filePathOf(url: string): string | undefined {
@@ -221,7 +233,7 @@ function readText<T>(
   variables: Environment,
   problems: string[],
 ): T | undefined {
-  const shown = kind.isSecret ? '***' : maskCredentials(given.text)
+  const shown = kind.isSecret ? '***' : maskCredentials(given.text, kind.mayHoldPassword)
   const { name, text } = given
   const before = problems.length
   const refuse: values.Refuse = mistake =>
@@ -248,7 +260,7 @@ function describe({ name, text, why, mayBe }: values.Mistake): string {
   return `${name} was ${quote(text)}${reason}; it may be ${mayBe}`
 }
 
-/** A line for the operator about a mistake in what a setting or an option names. `text` has no credentials. */
+/** A line for the operator about a mistake in what a setting or an option names. */
 export function describeMistake(name: string, text: string, mistake: string): string {
   return `${name} was ${quote(text)}: ${mistake}`
 }
@@ -274,6 +286,7 @@ function merge(...sources: readonly Environment[]): Environment {
   return Object.fromEntries(entries.filter(([, text]) => text !== ''))
 }
 
-function quote(text: string): string {
+function quote(given: string): string {
+  const text = maskCredentials(given)
   return JSON.stringify(text.length > 200 ? `${text.slice(0, 200)}…` : text)
 }

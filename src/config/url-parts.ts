@@ -13,7 +13,7 @@ export const MALFORMED =
 
 /**
  * The parts of a URL, which may have several hosts or none, unlike in `new URL()`. They are as written, and '' if the URL
- * leaves them out. `masked` is the URL up to its query, without user and password. `undefined` if the text is no such URL.
+ * leaves them out. `undefined` if the text is no such URL.
  */
 export function splitUrl(url: string) {
   const parts = URL_PARTS.exec(url)
@@ -24,9 +24,7 @@ export function splitUrl(url: string) {
   const [, user = '', password = '', , path = '', query = ''] = parts
   const hosts = places.map(place => place?.[1] ?? place?.[2] ?? '')
   const ports = places.map(place => place?.[3] ?? '')
-  // No other part has an @.
-  const masked = url.slice(0, url.length - query.length).replace(/^([^/]*\/\/)[^@]*@/, '$1***@')
-  return { user, password, hosts, ports, path, query, masked }
+  return { user, password, hosts, ports, path, query }
 }
 
 function isDecodable(text: string): boolean {
@@ -37,13 +35,34 @@ function isDecodable(text: string): boolean {
   }
 }
 
+/** What holds a password has no such form: a path or a word, perhaps with a port or the scheme of files, or `:memory:`. */
+const PLAIN = /^\s*["'`]?(?:(?:file:|sqlite:|[a-z]:)?[^:@=%\s]*(?::\d{1,5})?|:memory:)["'`]?\s*$/i
+
 /**
- * The text of a setting as a message may show it. Where there may be a password in it, only its scheme is left: nobody can tell
- * where a password ends in what was not understood.
+ * A text as messages and the log may show it. Of a URL, user and password are masked; of a text with // that is no URL, all but
+ * its scheme, because nobody can tell where a password ends in it. So is a text without // that is not plain, if it
+ * `mayHoldPassword`. Last, all after the name of a secret and its = is masked, also where they are percent-encoded.
  */
-export function maskCredentials(text: string): string {
+export function maskCredentials(text: string, mayHoldPassword = false): string {
   const [scheme = ''] = /^[a-z][a-z\d+.-]*:(?:\/\/)?/i.exec(text) ?? []
+  const hasSlashes = /^(?!file:\/\/\/(?!.*\/\/)).*\/\//is.test(text)
+  const isShown = hasSlashes ? isUnderstood(text) : !mayHoldPassword || PLAIN.test(text)
+  const shown = isShown ? text.replace(LOGIN, '$1***@') : `${scheme}***`
+  for (const { 0: sign, index } of shown.matchAll(/=|%3d/gi)) {
+    const before = shown.slice(Math.max(0, index - 100), index)
+    const decoded = before.replaceAll(/%[2-7][\da-f]/gi, decodeURIComponent)
+    if (SECRET_NAME.test(decoded)) return `${shown.slice(0, index + sign.length)}***`
+  }
+  return shown
+}
+
+const LOGIN = /^([^/]*\/\/)[^@/]*@/
+
+const SECRET_NAME = /(?:pass|pwd|secret|token|key)\w*\s*$/i
+
+/** Whether it is known where a text with // has a password: a URL with an @ in no other part, a list of places, or a path. */
+function isUnderstood(text: string): boolean {
+  if (splitUrl(text) !== undefined) return !/^[^/]*\/\/[^/?]*%40/i.test(text.replace(LOGIN, '$1'))
   const isPlace = (entry: string) => URL.canParse(entry.replace(/^(?!.*\/\/)/, 'x://'))
-  const isHarmless = !text.includes('//') || text.split(',').every(isPlace)
-  return isHarmless && !/[@=%]/.test(text) ? text : `${scheme}***`
+  return !/[@%]/.test(text) && (!text.includes(':') || text.split(',').every(isPlace))
 }

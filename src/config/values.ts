@@ -10,6 +10,8 @@ export interface ValueKind<T> {
   readonly mayBe: string
   /** Whether no message may show its text. */
   readonly isSecret?: true
+  /** Whether its text may hold a password in a form that nothing but `maskCredentials` knows. */
+  readonly mayHoldPassword?: true
   /** `undefined` if the text is wrong. `refuse` can say why, or which of the `variables` beside it is wrong instead. */
   read(text: string, variables: Environment, refuse: Refuse): T | undefined
 }
@@ -19,7 +21,7 @@ export type Refuse = (mistake: Partial<Mistake>) => undefined
 /** What is wrong. Fields that `refuse` does not get come from the text that is being read. */
 export interface Mistake {
   readonly name: string
-  /** As the message shows it, without credentials. */
+  /** The message masks what `maskCredentials` finds in it. */
   readonly text: string
   readonly mayBe: string
   /** Completes the sentence "NAME was TEXT, but …", where `mayBe` is not enough. It shows no credentials. */

@@ -47,6 +47,7 @@ describe('the command line', () => {
     ['start', "unknown command 'start'"],
     ['sevre', "unknown command 'sevre' (Did you mean serve?)"],
     ['imort users.csv', "unknown command 'imort' (Did you mean import?)"],
+    ['postgres://a:s3cret@h/d', "unknown command 'postgres://***@h/d'"],
     ['-p 80', "unknown option '-p'"],
     ['--status=yes migrate', "unknown option '--status=yes'"],
     ['--verison', "unknown option '--verison' (Did you mean --version?)"],
@@ -68,6 +69,17 @@ describe('the command line', () => {
       ...{ code: 2, stdout: '', stderr },
     })
     expect(readdirSync(cwd)).toEqual([])
+  })
+
+  test.each([
+    ...['import postgres://a:s3cret@h/d', 'import postgres://a:s3cret@h/d.csv'],
+    ...['export postgres://a:s3cret@h/d', 'limits check postgres://a:s3cret@h/d'],
+    ...['limits check postgres://a:s3cret@h/d.json', '--x=postgres://a:s3cret@h/d'],
+  ])('%s fails with a line that shows no password', async line => {
+    const { code, stderr } = await runCommand({ cwd: temporaryFolder(), args: line.split(' ') })
+    expect(code).toBeGreaterThan(0)
+    expect(stderr).toContain('***')
+    expect(stderr).not.toContain('s3cret')
   })
 
   test('each command gives signals back at its end, also one that failed', async () => {

@@ -112,8 +112,16 @@ describe('DATABASE_URL', () => {
       { options: '-c search_path=app -c work_mem=1MB' },
     ],
   ])('%j is understood as in libpq', (url, expected) => {
-    const shown = url.replace(/\/\/[^@]*@/, '//***@').replace(/password=[^&]*/, 'password=***')
+    const shown = url.replace(/\/\/[^@]*@/, '//***@').replace(/password=.*/, 'password=***')
     expect(locate(url)).toEqual({ ...DEFAULTS, ...expected, url: shown })
+  })
+
+  test.each([
+    ...['h/d?application_name=a;password=s3cret', 'h/d&password=s3cret', 'h/d;password=s3cret'],
+    ...['h?user=root%20password=s3cret', 'h?options=-c%20x%3Dpassword=s3cret'],
+  ])('postgres://%s is shown without what was meant for a password', end => {
+    const { url } = locate(`postgres://${end}`)
+    expect(url).toBe(`postgres://${end.replace('s3cret', '***')}`)
   })
 
   test.each<[string, Partial<PostgresLocation['tls']>]>([
@@ -183,6 +191,8 @@ describe('DATABASE_URL', () => {
     ...['postgres://h?sslpassword=s3cret', 'postgres:ann:s3cret//x@h/users'],
     ...['postgres://ann:/?s3cret=x@h/users', 'postgres://h?password=x&s3cret=y'],
     ...['postgres://h?p%61ssword=s3cret&sslmode=allow', 'postgres://h?password=x&port=0&s3cret'],
+    ...['postgres://h/d?sslmode=require?password=s3cret', 'postgres://h?sslmode=a;password=s3cret'],
+    ...['postgres://h?a;pwd%3Ds3cret=1', 'postgres://h?user=a;token=x&s3cret=y'],
   ])('%j is refused without its password', url => {
     const problems = problemsWith(url)
     expect(problems).toHaveLength(1)

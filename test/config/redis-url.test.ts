@@ -64,6 +64,10 @@ test.each<[string, RegExp]>([
   ['redis://ann:s3cret@one:1,redis://ann:s3cret@two:x', MALFORMED],
   ['redis://one,redis://ann:secret@two', /a comma in its user or password/],
   ['redis://h#x', NO_NODE],
+  ['redis://h:6379/0;password=s3cret', NO_DATABASE],
+  ['redis://h:6379/0&password=s3cret', NO_DATABASE],
+  ['redis://h;password=s3cret:0', NO_NODE],
+  ['redis://h/token=s3cret', NO_DATABASE],
   ['redis://[1.2.3.4]', MALFORMED],
 ])('REDIS_URL %s is refused in a line that says why, without its password', (url, why) => {
   const problems = problemsOf({ CACHE_STORE: 'redis', REDIS_URL: url })

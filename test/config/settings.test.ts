@@ -48,6 +48,9 @@ const NO_SCHEME = 'its scheme is missing: write postgres:// or, for a path, one 
 const LIST =
   'it is a list of names and values: write it as a URL, or file: before it if it is the path of a file'
 
+const ORACLE =
+  'it looks like USER/PASSWORD@HOST: write it as a URL, or file: before it if it is the path of a file'
+
 const LONG_TOKEN = 'x'.repeat(1000)
 
 function fileAt(url: string, path = url): Config['database'] {
@@ -97,6 +100,10 @@ describe('loadConfig accepts', () => {
     ['DATABASE_URL', '/my host=1/users.db', file('/my host=1/users.db')],
     ['DATABASE_URL', 'file:./~a $b.db', file('file:./~a $b.db', './~a $b.db')],
     ['DATABASE_URL', 'file:host=1 port=2.db', file('file:host=1 port=2.db', 'host=1 port=2.db')],
+    ['DATABASE_URL', 'data/ann@home.db', file('data/ann@home.db')],
+    ['DATABASE_URL', 'file:token=x', file('file:token=***', 'token=x')],
+    ['DATABASE_URL', 'file:pg//ann:x@h', file('file:***', 'pg//ann:x@h')],
+    ['DATABASE_URL', '/a/key=1/pass=1.db', file('/a/key=***', '/a/key=1/pass=1.db')],
     ['DATABASE_URL', 'C:\\ann:x@home\\users.db', file('C:\\ann:x@home\\users.db')],
     [
       'DATABASE_URL',
@@ -145,9 +152,9 @@ describe('loadConfig accepts', () => {
 
 /** Texts that each setting refuses, with `|` between them, and what its refusal says that it may be. */
 const REFUSED: readonly (readonly [VariableName, RegExp, string])[] = [
-  ['HOST', /address.*host name/, 'http://127.0.0.1|127.0.0.1:3000|[::1]|-x|a..b|127.0.0.1 '],
+  ['HOST', /address.*host name/, 'http://127.0.0.1|127.0.0.1:3000|a=b|[::1]|-x|a..b|127.0.0.1 '],
   ['PORT', /0 to 65535/, '65536|-1|+1|03000|30.5|1e3|0x10| 3000|http'],
-  ['DATABASE_URL', /file:PATH.*:memory:/, 'file:|file://other/x.db|sqlite:users.db|postgres:users'],
+  ['DATABASE_URL', /file:PATH.*:memory:/, 'file:|file://other/x.db|sqlite:users.db'],
   [
     'DATABASE_URL',
     /^file:PATH, a path, :memory:, or postgres:\/\/USER:PASSWORD@HOST:PORT\/DATABASE$/,
@@ -157,10 +164,10 @@ const REFUSED: readonly (readonly [VariableName, RegExp, string])[] = [
   [
     'REDIS_URL',
     /redis:\/\/USER:PASSWORD@HOST:PORT\/DATABASE.*rediss:\/\/.*list of nodes/,
-    'cache.example:6379|http://cache.example|redis:cache.example',
+    'cache.example:6379|http://cache.example',
   ],
   ['REDIS_PREFIX', /up to 100 letters, digits/, `{users}:|a b|ä:|users*|${'x'.repeat(101)}`],
-  ['LIMITS_FILE', /\.json.*\.mjs/, 'limits|limits.yaml|limits.ts|0'],
+  ['LIMITS_FILE', /\.json.*\.mjs/, 'limits|limits.yaml|/etc/a@b.yaml|limits.ts|0'],
   // Express takes no range of everything.
   [
     'TRUST_PROXY',
@@ -175,19 +182,19 @@ const REFUSED: readonly (readonly [VariableName, RegExp, string])[] = [
     /comma-separated list of host names and IP addresses without ports, or \*$/,
     'users.example:3000|[::1]:3000|[127.0.0.1]|*.example|*,users.example|https://users.example|users.example,|users..example|münchen.example',
   ],
-  ['LOG_LEVEL', /one of fatal, .*silent/, 'verbose|INFO|30'],
+  ['LOG_LEVEL', /one of fatal, .*silent/, 'verbose|INFO|30|%s'],
   [
     'CORS_ORIGINS',
     /origins.*\*/,
     'https://app.example/|https://app.example:443|https://APP.example|https://*.example|app.example|ftp://app.example|null|*,https://app.example',
   ],
-  ['BODY_LIMIT', /1b to 100mb/, '0|101mb|1gb|1.5mb|-1|kb|1e3|9999999999999999'],
+  ['BODY_LIMIT', /1b to 100mb/, '0|10%|101mb|1gb|1.5mb|-1|kb|1e3|9999999999999999'],
   ['PASSWORD_MIN_LENGTH', /1 to 128/, '0|129|-8|8.5|eight'],
   ['SHUTDOWN_TIMEOUT', /1ms to 1 hour/, '0|61 minutes|1 day|1.5s|-1|soon|3601'],
   ['MAX_CONNECTIONS', /connections from 1 to 1000000/, '0|1000001|1.5|many'],
   ['MAX_EVENT_LOOP_DELAY', /1ms to 1 minute/, '0|61s|never'],
   ['MAX_WAITING_REQUESTS', /from 1 to 1000000/, '0|1000001'],
-  ['MAX_WAITING_WRITES', /from 1 to 1000000/, '0|1000001'],
+  ['MAX_WAITING_WRITES', /from 1 to 1000000/, '0|1000001|x=1'],
   ['MAX_WAITING_PASSWORDS', /from 1 to 1000000/, '0|1000001'],
 ]
 
@@ -238,6 +245,7 @@ describe('wrong values:', () => {
     [`file:${URL_FORM}`, 'something stands before the scheme of a URL: leave it out'],
     ['//ann:s3cret@h/users', NO_SCHEME],
     ['postgres//ann:s3cret@h/users', NO_SCHEME],
+    ['postgres;//ann:s3cret@h/users', NO_SCHEME],
     ['~/users.db', '~ stands for no folder here: write the whole path'],
     ['file:~ann/users.db', '~ stands for no folder here: write the whole path'],
     [`\${DATABASE_URL}`, 'it is a variable that nothing has replaced: write its value'],
@@ -252,6 +260,17 @@ describe('wrong values:', () => {
     ['Server=h;Port=5432;Database=users;User Id=ann;Password=s3cret;', LIST],
     ['Data Source = h; Password = s3cret', LIST],
     ['sslmode=require dbname=users password=s3cret', LIST],
+    ['PGPASSWORD=s3cret psql -h host db', LIST],
+    ['mydb passwd=s3cret', LIST],
+    ['mydb,password=s3cret', LIST],
+    ['mydb&password=s3cret', LIST],
+    ['./x,token=s3cret', LIST],
+    ['api_key=s3cret', LIST],
+    ['AccountKey=s3cret;x=y', LIST],
+    ['SharedAccessKey=s3cret', LIST],
+    ['DATABASE_URL=/tmp/s3cret.db', LIST],
+    ['app/s3cret@host', ORACLE],
+    ['app/s3cret@host:1521/users', ORACLE],
   ])('DATABASE_URL=%j is refused with a sentence that says what to write: %s', (url, why) => {
     const [line = '', ...others] = problemsOf({ DATABASE_URL: url })
     expect(others).toEqual([])
@@ -288,13 +307,18 @@ describe('wrong values:', () => {
   })
 
   test.each<[VariableName, string, string]>([
-    ['DATABASE_URL', 'mysql://user:s3cret@host/db', '"mysql://***"'],
+    ['DATABASE_URL', 'mysql://user:s3cret@host/db', '"mysql://***@host/db"'],
     ['DATABASE_URL', 'ann_1:s3cret@host/db', '"***"'],
-    ['CACHE_STORE', 'redis://:s3cret@cache:6379', '"redis://***"'],
-    ['REDIS_URL', 'tcp://:s3cret@cache:6379', '"tcp://***"'],
-    ['CORS_ORIGINS', 'https://ann:s3cret@app.example', '"https://***"'],
-    ['LIMITS_FILE', 'https://x/limits?access_token=s3cret', '"https://***"'],
-    ['LIMITS_FILE', 'https://x/?access_token=s3cret.json', '"https://***"'],
+    ['DATABASE_URL', 'postgres:s3cret', '"postgres:***"'],
+    ['DATABASE_URL', 'password:s3cret host:h', '"password:***"'],
+    ['CACHE_STORE', 'redis://:s3cret@cache:6379', '"redis://***@cache:6379"'],
+    ['REDIS_URL', 'tcp://:s3cret@cache:6379', '"tcp://***@cache:6379"'],
+    ['REDIS_URL', 'default:s3cret', '"default:***"'],
+    ['REDIS_URL', ':s3cret', '"***"'],
+    ['REDIS_URL', 'redis-cli -h h -a s3cret', '"***"'],
+    ['CORS_ORIGINS', 'https://ann:s3cret@app.example', '"https://***@app.example"'],
+    ['LIMITS_FILE', 'https://x/limits?access_token=s3cret', '"https://x/limits?access_token=***"'],
+    ['LIMITS_FILE', 'https://x/limits?next=token=s3cret', '"https://x/limits?next=token=***"'],
   ])('%s masks the credentials of %j in its refusal', (name, text, shown) => {
     const problems = problemsOf({ [name]: text })
     expect(problems).toHaveLength(1)

@@ -1,6 +1,6 @@
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { createTerminalFormat } from '../../src/ops/logger.ts'
@@ -16,7 +16,15 @@ if (!hasScript) console.log('terminal-log.test.ts is skipped: no `script` of uti
 
 /** A service on a terminal, which ends with `child`. */
 async function serveOnTerminal(cwd: string, env: Readonly<Record<string, string>> = {}) {
-  const command = `echo $$; exec ${process.execPath} ${MAIN}`
+  // The shell outlives the terminal, passes SIGHUP on as the kernel would, and writes down how the service has ended.
+  const command = `${process.execPath} ${MAIN} <&0 & echo $!
+    trap "kill -HUP $!" HUP
+    trap : INT
+    wait $! # until the signal, if one comes
+    wait $!
+    code=$?
+    echo $code > exit-code
+    exit $code`
   const child = spawn('script', ['--quiet', '--return', '--command', command, '/dev/null'], {
     cwd,
     env: { PATH: process.env.PATH, TERM: 'dumb', NO_COLOR: '1', PORT: '0', ...env },
@@ -39,16 +47,16 @@ async function serveOnTerminal(cwd: string, env: Readonly<Record<string, string>
   return { child, pid: Number.parseInt(output, 10), url, linesAfterStart, printed: () => output }
 }
 
-const untilGone = (url: string) =>
-  untilPasses(() => expect(fetch(`${url}/livez`)).rejects.toThrow())
+const untilDone = (cwd: string) =>
+  untilPasses(() => expect(readFileSync(join(cwd, 'exit-code'), 'utf8')).toBe('0\n'))
 
 test.skipIf(!hasScript)('serve ends in order when its terminal is closed', async () => {
   const cwd = temporaryFolder()
   const { child, url } = await serveOnTerminal(cwd)
   await ask({ url }, 'POST /users', newUserBody())
   child.kill('SIGKILL')
-  await untilGone(url)
-  await untilPasses(() => expect(readdirSync(join(cwd, 'data'))).toEqual(['users.db']))
+  await untilDone(cwd)
+  expect(readdirSync(join(cwd, 'data'))).toEqual(['users.db'])
 })
 
 test.skipIf(!hasScript)(
@@ -66,7 +74,7 @@ test.skipIf(!hasScript)(
     await untilPasses(async () => expect((await statuses()).at(-1)).toBe(403))
     expect(await statuses()).toEqual(Array(100).fill(403))
     process.kill(pid, 'SIGTERM')
-    await untilGone(url)
+    await untilDone(cwd)
   },
 )
 

@@ -1,3 +1,4 @@
+import { maskCredentials } from '../../config/url-parts.ts'
 import { OperatorError } from '../../errors.ts'
 import { type PlainRule, plainRules, textInWords } from '../../limits/rules/describe-rules.ts'
 import { findWarnings } from '../../limits/rules/rule-warnings.ts'
@@ -22,7 +23,7 @@ export async function checkLimitsFile(terminal: Terminal, file: string): Promise
 
 /** The rules of a file that a command was given. Throws `OperatorError` with a line for each mistake. */
 export async function readLimitsFile(file: string): Promise<CheckedLimits> {
-  const name = textInWords(file)
+  const name = textInWords(maskCredentials(file))
   if (!/\.(?:json|m?js)$/.test(file)) {
     throw new OperatorError([`${name}: it may be a .json file or an ES module (.js, .mjs)`])
   }

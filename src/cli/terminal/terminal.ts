@@ -1,5 +1,6 @@
 import type { Readable, Writable } from 'node:stream'
 import { Option } from 'commander'
+import { maskCredentials } from '../../config/url-parts.ts'
 import { OperatorError } from '../../errors.ts'
 
 /** Standard output or standard error: a terminal, a pipe or a file. */
@@ -58,7 +59,9 @@ export function toWriteError(file: string, error: unknown): unknown {
   const isSystemError = error instanceof Error && 'syscall' in error
   if (!isSystemError || isBrokenPipe(error)) return error
   const [reason] = error.message.split(',')
-  return new OperatorError([`${file} cannot be written (${reason})`], { cause: error })
+  return new OperatorError([`${maskCredentials(file)} cannot be written (${reason})`], {
+    cause: error,
+  })
 }
 
 /** Rounds a number and marks its thousands: `12,345`. */

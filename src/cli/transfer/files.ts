@@ -15,6 +15,7 @@ import { addAbortSignal, PassThrough } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGunzip, createGzip } from 'node:zlib'
 import type { Config } from '../../config/settings.ts'
+import { maskCredentials } from '../../config/url-parts.ts'
 import { OperatorError, readFailureInWords } from '../../errors.ts'
 import { partialNameOf, removeLeftovers, syncFile, syncFolder } from '../../files/durable-files.ts'
 import { isFileOfDatabase } from '../../open-database.ts'
@@ -98,7 +99,9 @@ function sizeOf(file: string): number {
 function toReadError(file: string, error: unknown): unknown {
   const why = readFailureInWords(error)
   if (error instanceof OperatorError || why === undefined) return error
-  return new OperatorError([`${nameOf(file)} cannot be read (${why})`], { cause: error })
+  return new OperatorError([`${maskCredentials(nameOf(file))} cannot be read (${why})`], {
+    cause: error,
+  })
 }
 
 /** Two common mistakes, which would otherwise be reported as text that cannot be read. */

@@ -1,3 +1,4 @@
+import { maskCredentials } from '../../config/url-parts.ts'
 import { UsageError } from '../terminal/terminal.ts'
 
 export const FILE_FORMATS = ['ndjson', 'csv'] as const
@@ -42,6 +43,6 @@ function formatByName(file: string): Format {
   const extension = /\.(ndjson|jsonl|csv)(\.gz)?$/i.exec(file)?.[1]
   if (extension !== undefined) return extension.toLowerCase() === 'csv' ? 'csv' : 'ndjson'
   throw new UsageError(
-    `the name of ${JSON.stringify(file)} does not end in .ndjson or .jsonl or .csv, with or without .gz: add --format ndjson or --format csv`,
+    `the name of ${JSON.stringify(maskCredentials(file))} does not end in .ndjson or .jsonl or .csv, with or without .gz: add --format ndjson or --format csv`,
   )
 }

@@ -146,7 +146,9 @@ export function explainRefusal(error: unknown, { database, host, ssl }: ClientCo
   const state = sqlStateOf(error)
   const explain = (why: string) => new UnusableDatabase(`${why} (${state})`, { cause: error })
   if (state === '3D000') {
-    return explain(`the server has no database ${JSON.stringify(database)}: create it`)
+    // What was meant for a parameter may hold a password.
+    const name = /[=&;]/.test(database ?? '') ? 'of this name' : JSON.stringify(database)
+    return explain(`the server has no database ${name}: create it`)
   }
   if (state === undefined || ssl || host?.startsWith('/')) return error
   if (state === '28000') {

@@ -68,7 +68,7 @@ describe('copy', () => {
   test.each([
     [
       ['mysql://ann:secret@db/users', 'to.db'],
-      '--from was "mysql://***"; it may be file:PATH, a path, :memory:, or postgres://',
+      '--from was "mysql://***@db/users"; it may be file:PATH, a path, :memory:, or postgres://',
     ],
     [['from.db', 'file:to.db?mode=ro'], '--to was "file:***", but a file: URL has no parameters'],
     [['from.db', ''], '--to was ""; it may be '],

@@ -74,6 +74,7 @@ test('what waiting cannot mend ends a start with a line that says why', async ()
     [urlOf('eve'), '(28000)'],
     [urlOf('postgres', 'postgres?options=-c%20nope%3D1'), '(42704)'],
     [urlOf('postgres', 'nowhere'), 'no database "nowhere": create it (3D000)'],
+    [urlOf('postgres', 'no;password=x'), 'no database of this name: create it (3D000)'],
     [urlOf('postgres', 'postgres?sslmode=require'), 'SSL'],
     [urlOf('ann:right', 'mended'), 'this role may not change it'],
   ] as const) {
