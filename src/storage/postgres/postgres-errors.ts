@@ -88,11 +88,13 @@ export function explainFailure(error: unknown, failure: Failure): unknown {
 }
 
 /**
- * The error for work that was not done because the database cannot be used now. Its cause loses its stack: during an outage
+ * The error for work that was not done because the database cannot be used now. Its causes lose their stacks: during an outage
  * every request logs it, and it only shows the driver.
  */
 export function unavailable(cause: unknown): ServiceError {
-  if (isNativeError(cause)) Object.assign(cause, { stack: undefined })
+  for (let error = cause; isNativeError(error); error = error.cause) {
+    Object.assign(error, { stack: undefined })
+  }
   return new ServiceError('storage_unavailable', { cause })
 }
 
