@@ -17,10 +17,11 @@ import { holdWrites } from '../../support/sql.ts'
 
 /** An importer with a new database. */
 async function openImporter() {
-  const config = loadConfig({ DATABASE_URL: await databaseIn(temporaryFolder()) })
+  const databaseUrl = await databaseIn(temporaryFolder())
+  const config = loadConfig({ DATABASE_URL: databaseUrl })
   const transfer = await openUserImport(config)
   onTestFinished(() => transfer.close())
-  return { config, run: transfer.run }
+  return { config, databaseUrl, run: transfer.run }
 }
 
 async function* recordsOf(...rows: unknown[]): AsyncGenerator<readonly ImportRecord[]> {
@@ -45,8 +46,8 @@ function optionsOf(options: Partial<RunOptions> = {}): RunOptions {
 }
 
 test('an import waits for a lock of another process, unless it is aborted', async () => {
-  const { config, run } = await openImporter()
-  const held = await holdWrites(config.database.url)
+  const { databaseUrl, run } = await openImporter()
+  const held = await holdWrites(databaseUrl)
   const aborted = await run(optionsOf({ signal: AbortSignal.timeout(100) }))
   expect(aborted).toMatchObject({ end: 'interrupted', progress: { records: 0 } })
   const importing = run(optionsOf())
