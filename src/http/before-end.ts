@@ -25,7 +25,11 @@ export function beforeEnd(
 
 /** Ends a response that is complete, at once unless it must wait. Throws, or rejects then, with what `end` throws. */
 export function endResponse(response: Response, body?: string | Buffer): Promise<void> | undefined {
-  return sendAfterWork(response, () => response.end(body))
+  if (response.workBeforeEnd !== undefined) {
+    return sendAfterWork(response, () => response.end(body))
+  }
+  response.end(body)
+  return undefined
 }
 
 /**
