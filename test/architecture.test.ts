@@ -9,8 +9,8 @@ const SOURCE = fileURLToPath(new URL('../src', import.meta.url))
 const ALLOWED = tableOf(`
   main: cli
   library: errors limits/rules records
-  cli: access cli/limits cli/serve cli/terminal cli/transfer database-work errors limits limits/rules open-database storage
-      version
+  cli: access cli/limits cli/serve cli/terminal cli/transfer config database-work errors limits limits/rules
+      open-database storage version
   records: config errors limits/rules open-database service
   cli/serve: config errors limits/rules management open-database open-limits ops ops/management server service version
   cli/limits: access cli/terminal clocks config errors limits limits/rules open-database open-limits server service
