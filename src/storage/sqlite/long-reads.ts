@@ -89,18 +89,15 @@ function readInThreads(path: string): LongLists {
 
   async function runInThread<T>(work: (reads: LongReads) => Promise<T>): Promise<T> {
     if (isClosed) throw new ServiceError('shutting_down')
-    const thread = idle?.isFree() ? idle : startThread(path)
+    const thread = idle?.isUsable() ? idle : startThread(path)
     idle = undefined
     running.add(thread)
     try {
       return await work(readsBy(thread.ask))
     } finally {
-      if (idle === undefined && thread.isFree()) {
-        idle = thread
-        running.delete(thread)
-      } else {
-        void thread.end(new Error('its list has ended')).then(() => running.delete(thread))
-      }
+      running.delete(thread)
+      if (idle === undefined && thread.isUsable()) idle = thread
+      else void thread.end(new Error('another thread waits for work'))
     }
   }
 
@@ -155,8 +152,7 @@ function startThread(path: string) {
 
   return {
     ask,
-    /** Whether its next task runs at once. A walk that was broken off may still search for its next lines. */
-    isFree: () => failure === undefined && waiting.length === 0,
+    isUsable: () => failure === undefined,
     /** What runs and what is asked from now on throws `reason`. */
     end: async (reason: Error) => {
       fail(reason)
