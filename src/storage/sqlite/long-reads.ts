@@ -65,7 +65,8 @@ const PROGRAM = `
     database.pragma('cache_size = -${CACHE_KIB}')
     return database
   }
-  const run = (${createLongRunner})({ open, openForWalk: open })
+  const isEnded = () => Atomics.load(workerData.ended, 0) === 1
+  const run = (${createLongRunner})({ open, openForWalk: open, isEnded })
   parentPort.on('message', task => parentPort.postMessage(run(task)))`
 
 function readInThreads(path: string): LongLists {
@@ -120,12 +121,15 @@ function readInThreads(path: string): LongLists {
 type ReadThread = ReturnType<typeof startThread>
 
 function startThread(path: string) {
-  const workerData = { driver: DRIVER_PATH, path }
+  const ended = new Int32Array(new SharedArrayBuffer(4))
+  const workerData = { driver: DRIVER_PATH, path, ended }
   // Without the options of the process, which may be about its main module.
   const worker = new Worker(PROGRAM, { eval: true, execArgv: [], workerData })
   /** For the answers, which come in the order of their tasks. */
   let waiting: { resolve(answer: Answer): void; reject(error: unknown): void }[] = []
   let failure: unknown
+  let unanswered = 0
+  let onAnswered = () => {}
 
   function fail(error: unknown): void {
     failure ??= error
@@ -135,14 +139,21 @@ function startThread(path: string) {
 
   const failWith = (cause: unknown) => fail(new ServiceError('storage_unavailable', { cause }))
   worker.on('message', (answer: Answer) => {
+    unanswered--
     waiting.shift()?.resolve(answer)
-    if (waiting.length === 0) worker.unref()
+    if (unanswered > 0) return
+    worker.unref()
+    onAnswered()
   })
   worker.on('error', failWith)
-  worker.on('exit', () => failWith(new Error('the thread has ended')))
+  worker.on('exit', () => {
+    failWith(new Error('the thread has ended'))
+    onAnswered()
+  })
 
   const ask: Ask = async task => {
     if (failure !== undefined) throw failure
+    unanswered++
     worker.postMessage(task)
     worker.ref()
     return valueIn(
@@ -153,9 +164,18 @@ function startThread(path: string) {
   return {
     ask,
     isUsable: () => failure === undefined,
-    /** What runs and what is asked from now on throws `reason`. */
+    /**
+     * What runs and what is asked from now on throws `reason`. What runs is ended first: a thread that is terminated within a
+     * statement may leave its connection open.
+     */
     end: async (reason: Error) => {
+      const isRunning = unanswered > 0 && failure === undefined
       fail(reason)
+      Atomics.store(ended, 0, 1)
+      const answered = new Promise<void>(resolve => {
+        onAnswered = resolve
+      })
+      if (isRunning) await Promise.race([answered, sleep(CLOSE_MS, undefined, { ref: false })])
       await worker.terminate()
     },
   }
@@ -163,7 +183,11 @@ function startThread(path: string) {
 
 /** A walk reads a copy, because a database in memory has one connection, and one state. */
 function readAtOnce(database: Database): LongLists {
-  const opening = { open: () => database, openForWalk: () => new Database(database.serialize()) }
+  const opening = {
+    open: () => database,
+    openForWalk: () => new Database(database.serialize()),
+    isEnded: () => false,
+  }
   const runFirst = createLongRunner(opening)
   return {
     run: (_, work) => {

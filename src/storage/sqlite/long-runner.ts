@@ -34,10 +34,12 @@ export interface Opening {
   readonly open: () => Database
   /** A connection of one walk, which keeps the state of the database. */
   readonly openForWalk: () => Database
+  /** Whether what runs is to end. */
+  readonly isEnded: () => boolean
 }
 
 /** Runs tasks, one after the other, and one walk at a time. A thread gets the text of this function, so it uses nothing else of this module. */
-export function createLongRunner({ open, openForWalk }: Opening): (task: Task) => Answer {
+export function createLongRunner({ open, openForWalk, isEnded }: Opening): (task: Task) => Answer {
   const maxChars = 65_536
   const maxMs = 5
   const nowMs = () => Number(process.hrtime.bigint()) / 1e6
@@ -47,7 +49,7 @@ export function createLongRunner({ open, openForWalk }: Opening): (task: Task) =
 
   function timed(connection: Database): Database {
     connection.function('is_in_time', () => {
-      if (nowMs() > endsAt) throw new Error('late')
+      if (nowMs() > endsAt || isEnded()) throw new Error('late')
       return 1
     })
     return connection
