@@ -130,6 +130,8 @@ function startThread(path: string) {
   let failure: unknown
   let unanswered = 0
   let onAnswered = () => {}
+  /** Of the first call: the list that it ends would call it again, and the thread must not be terminated before its time. */
+  let ending: Promise<void> | undefined
 
   function fail(error: unknown): void {
     failure ??= error
@@ -161,6 +163,17 @@ function startThread(path: string) {
     )
   }
 
+  async function endOnceAnswered(reason: Error): Promise<void> {
+    const answered = new Promise<void>(resolve => {
+      onAnswered = resolve
+    })
+    const isRunning = unanswered > 0 && failure === undefined
+    fail(reason)
+    Atomics.store(ended, 0, 1)
+    if (isRunning) await Promise.race([answered, sleep(CLOSE_MS, undefined, { ref: false })])
+    await worker.terminate()
+  }
+
   return {
     ask,
     isUsable: () => failure === undefined,
@@ -168,15 +181,9 @@ function startThread(path: string) {
      * What runs and what is asked from now on throws `reason`. What runs is ended first: a thread that is terminated within a
      * statement may leave its connection open.
      */
-    end: async (reason: Error) => {
-      const isRunning = unanswered > 0 && failure === undefined
-      fail(reason)
-      Atomics.store(ended, 0, 1)
-      const answered = new Promise<void>(resolve => {
-        onAnswered = resolve
-      })
-      if (isRunning) await Promise.race([answered, sleep(CLOSE_MS, undefined, { ref: false })])
-      await worker.terminate()
+    end: (reason: Error): Promise<unknown> => {
+      ending ??= endOnceAnswered(reason)
+      return ending
     },
   }
 }
