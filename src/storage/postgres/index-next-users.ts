@@ -60,7 +60,7 @@ export const INDEXED_THROUGH = `
   FROM users_words_state`
 
 /** SQL for whether all words are indexed. Reads the least id by the index, because the table may have many deleted rows. */
-export const SELECT_IS_INDEXED = `
+const SELECT_IS_INDEXED = `
   SELECT indexed_through IS NULL AND words_version >= ${WORDS_VERSION}
     AND (SELECT id FROM users_without_words ORDER BY id LIMIT 1) IS NULL
   FROM users_words_state`
