@@ -123,9 +123,10 @@ test.each(ENDLESS)('a signal ends a start that loads the limits %j', async code 
 })
 
 test('a signal ends a start that waits for the name in HOST, with exit code 0', async () => {
+  // As a real lookup does, this one keeps the process from ending by itself.
   const silent = `data:text/javascript,${encodeURIComponent(`
     import dns from 'node:dns'
-    dns.lookup = () => process.stderr.write('asked')`)}`
+    dns.lookup = () => setInterval(() => {}, 60_000) && process.stderr.write('asked')`)}`
   const env = { HOST: 'slow.example', PORT: '0', NODE_OPTIONS: `--import=${silent}` }
   const service = spawnMain({ cwd: temporaryFolder(), env })
   await once(service.process.stderr as Readable, 'data')
