@@ -3,6 +3,7 @@ import type { BanStore } from '../limits/ban-store.ts'
 import type { UserImportStore } from '../users/transfer/user-import-store.ts'
 import type { UserChanges } from '../users/user-changes.ts'
 import type { UserRepository } from '../users/user-repository.ts'
+import type { Program } from './programs.ts'
 import type { Commit, StorageReport } from './storage-report.ts'
 
 /**
@@ -50,6 +51,16 @@ export interface SharedStatements {
   read<R extends readonly unknown[]>(sql: string, values?: readonly unknown[]): Promise<R[]>
   /** Runs a statement that writes, and returns the rows that its RETURNING names. */
   write<R extends readonly unknown[]>(sql: string, values: readonly unknown[]): Promise<R[]>
+  /** Runs a program in one transaction. If it throws, only what it did is undone. */
+  transaction<T>(program: () => Program<T>, options?: TransactionOptions): Promise<T>
+}
+
+/** What PostgreSQL must know of a transaction. */
+export interface TransactionOptions {
+  /** Whether it may take longer than a second, such as an import. By default it is short. */
+  readonly isLong?: boolean
+  /** How many writes of callers it does: 1 by default, 0 for housekeeping. */
+  readonly writes?: number
 }
 
 export interface OpenStorageOptions {

@@ -1,3 +1,4 @@
+import { runAwaited } from '../programs.ts'
 import type { SharedStatements } from '../storage.ts'
 import type { StorageReport } from '../storage-report.ts'
 
@@ -88,5 +89,10 @@ export function createPostgresSharedStatements(connections: Connections): Shared
   return {
     read: (sql, values) => connections.query(sql, values, 'aside'),
     write: (sql, values) => connections.write(sql, values, { lane: 'aside', countWrites: () => 1 }),
+    transaction: (program, { isLong = false, writes = 1 } = {}) =>
+      connections.transaction(
+        session => runAwaited(program(), ({ sql, values }) => session.query(sql, values)),
+        { lane: isLong ? 'long' : 'aside', countWrites: () => writes },
+      ),
   }
 }

@@ -1,3 +1,4 @@
+import { type Asked, runAtOnce } from '../programs.ts'
 import type { SharedStatements } from '../storage.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database, Statement } from './sqlite-driver.ts'
@@ -70,5 +71,8 @@ export function createSqliteSharedStatements(
     read: (sql, values) => guardWork(database, () => run(sql, values)),
 
     write: (sql, values) => writes.run(() => run(sql, values)),
+
+    transaction: program =>
+      writes.run(() => runAtOnce(program(), ({ sql, values }: Asked) => run(sql, values))),
   }
 }
