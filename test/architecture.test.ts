@@ -50,6 +50,9 @@ const ALLOWED = tableOf(`
   http: errors
   config: errors`)
 
+/** What any room may know, as it knows Node. */
+const GROUND = ['package-root']
+
 /** Files that may know a room which the rest of theirs may not. */
 const ONLY = tableOf(`
   ops -> config: ops/logger.ts
@@ -125,7 +128,7 @@ const files = filesIn(SOURCE).map(file => {
 const uses = files.flatMap(({ file, room, targets }) =>
   targets
     .map(roomOf)
-    .filter(known => known !== room)
+    .filter(known => known !== room && !GROUND.includes(known))
     .map(known => ({ file, known, arrow: `${room} -> ${known}` })),
 )
 
