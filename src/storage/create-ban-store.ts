@@ -1,5 +1,5 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Ban, BanQuery, BanSelection, BanStore } from '../limits/ban-store.ts'
+import { nextTurn } from '../timers.ts'
 import type { SharedStatements } from './storage.ts'
 
 /** A ban of an older release on SQLite has no length, and gets one of decades. */

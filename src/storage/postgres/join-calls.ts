@@ -1,4 +1,5 @@
 import { ServiceError } from '../../errors.ts'
+import { setImmediate } from '../../timers.ts'
 
 /** What became of one item of a batch. */
 export type Outcome<T> = { readonly value: T } | { readonly error: unknown }

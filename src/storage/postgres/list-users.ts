@@ -1,5 +1,6 @@
 import { hash } from 'node:crypto'
 import { ServiceError } from '../../errors.ts'
+import { clearInterval, performance, setInterval } from '../../timers.ts'
 import type { UserPage, UserQuery, UserReads, UserSelection } from '../../users/user-repository.ts'
 import { MAX_SORTED_USERS } from '../list-plan.ts'
 import { areWordsIndexed } from './index-next-users.ts'

@@ -1,6 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { PACKAGE_ROOT } from '../../package-root.ts'
-
+import { performance, sleep } from '../../timers.ts'
 import type { MigrationStatus } from '../database-tasks.ts'
 import {
   type AppliedMigration,
