@@ -4,6 +4,7 @@ import { pathToFileURL } from 'node:url'
 import { readFailureInWords } from '../../errors.ts'
 import { clearTimeout, setTimeout } from '../../timers.ts'
 import { checkLimits } from './checked-limits.ts'
+import { importModule } from './import-module.ts'
 import { type JsonPath, type LineOf, locateJson } from './json-lines.ts'
 import type { CheckedLimits } from './rules-schema.ts'
 
@@ -27,7 +28,7 @@ let readings = 0
  * are not. Rejects with `LimitsRefused`.
  */
 export async function loadLimits(path: string): Promise<CheckedLimits> {
-  const read = path.endsWith('.json') ? parseJson(await readText(path)) : await importModule(path)
+  const read = path.endsWith('.json') ? parseJson(await readText(path)) : await readModule(path)
   const checked = checkLimits(read.rules, read.lineOf)
   const mistakes = [...repeatedMembers(read), ...('mistakes' in checked ? checked.mistakes : [])]
   if (mistakes.length > 0 || 'mistakes' in checked) throw new LimitsRefused(mistakes)
@@ -75,11 +76,11 @@ function parseJson(text: string): ReadRules {
   }
 }
 
-async function importModule(path: string): Promise<ReadRules> {
+async function readModule(path: string): Promise<ReadRules> {
   // Node caches modules by URL, so each reading needs a new one.
   const url = `${pathToFileURL(resolve(path)).href}?reading=${++readings}`
   try {
-    const module: { readonly default?: unknown } = await awaitModule(import(url))
+    const module = await awaitModule(importModule(url))
     return { rules: module.default }
   } catch (cause) {
     throw cause instanceof LimitsRefused ? cause : unreadable(cause)
