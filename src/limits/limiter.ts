@@ -6,7 +6,6 @@ import { standing, strike, strikeByAnswer } from './ban-handlers.ts'
 import { block, notify, overLimit, pass } from './filter-handlers.ts'
 import type { RuleParts } from './guard-rule.ts'
 import { createLimitHeaders } from './limit-headers.ts'
-import { limitRoute } from './route-limit.ts'
 import { countsByAddress, needsBody } from './rules/client-key.ts'
 import { factsOf } from './rules/request-facts.ts'
 import { type CheckedLimits, RULE_KINDS } from './rules/rules-schema.ts'
@@ -102,10 +101,9 @@ function chainByAction(
   parts: RuleParts,
   { isAfterBody }: { readonly isAfterBody: boolean },
 ) {
-  const { store } = parts
   const rules = rateLimits
     .filter(({ source }) => needsBody(source.by) === isAfterBody)
-    .flatMap(rule => (store ? { ...rule, handler: limitRoute(rule, { ...parts, store }) } : []))
+    .map(rule => ({ ...rule, handler: overLimit(rule, parts) }))
   return Object.fromEntries(
     ACTIONS.map(action => {
       const ofAction = rules.filter(({ actions }) => actions.includes(action))

@@ -5,7 +5,7 @@ import { hasLostAddress } from '../http/express-app.ts'
 import { logText } from '../http/request-log.ts'
 import { type Ban, MAX_DATE_MS } from './ban-store.ts'
 import type { RuleLines } from './rule-lines.ts'
-import { factsOf } from './rules/request-facts.ts'
+import { factsOf, type LimitState } from './rules/request-facts.ts'
 import { type CompiledFilterRule, type RuleType, ruleText } from './rules/rules-schema.ts'
 
 /** What names a rule in notices and log lines. */
@@ -42,7 +42,7 @@ export function createNotices(lines: RuleLines) {
     },
 
     /** Adds type and rule to the request's own log line. */
-    mark: (notice: Notice, more?: Readonly<Record<string, unknown>>): void => {
+    mark: (notice: Notice, more?: object): void => {
       const { type, rule, dryRun, request } = notice
       request.logFields = { type, rule, dryRun, ...more }
     },
@@ -103,12 +103,11 @@ export function createNotices(lines: RuleLines) {
   }
 }
 
-/** The notice of a rule's decision; `counted` is given where the rule counts. */
+/** The notice of a rule's decision. A rule that cannot count has nothing of counts in it. */
 export function noticeOf(
-  { type, name, isDryRun }: NamedRule,
-  request: Request,
-  counted?: Pick<Notice, 'key' | 'count' | 'limit' | 'period'>,
+  { type, name, isDryRun, limit: own }: NamedRule & { readonly limit?: unknown },
+  { request, key, count, limit, windowMs: period }: LimitState,
 ): Notice {
-  const notice = { type, rule: name, request, key: undefined, ...counted }
-  return isDryRun ? { ...notice, dryRun: true } : notice
+  const counted = own !== undefined && { key, count, limit, period }
+  return { type, rule: name, request, ...counted, ...(isDryRun && { dryRun: true }) }
 }

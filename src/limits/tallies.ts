@@ -68,9 +68,3 @@ export function tallyPass(tally: Tally): void {
   tally.counted++
   tally.passed++
 }
-
-/** Adds a request that the rule refuses or, in a dry run, would refuse. */
-export function tallyRefusal(tally: Tally, { isDryRun }: { readonly isDryRun: boolean }): void {
-  if (isDryRun) tally.wouldRefuse++
-  else tally.refused++
-}
