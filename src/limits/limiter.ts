@@ -6,7 +6,7 @@ import { standing, strike, strikeByAnswer } from './ban-handlers.ts'
 import { block, notify, overLimit, pass } from './filter-handlers.ts'
 import type { RuleParts } from './guard-rule.ts'
 import { createLimitHeaders } from './limit-headers.ts'
-import { countsByAddress, needsBody } from './rules/client-key.ts'
+import { needsBody, partsOf } from './rules/client-key.ts'
 import { factsOf } from './rules/request-facts.ts'
 import { type CheckedLimits, RULE_KINDS } from './rules/rules-schema.ts'
 import { createTallies, reportTallies, type Tallies } from './tallies.ts'
@@ -81,7 +81,7 @@ function chainFilter(rules: CheckedLimits, parts: RuleParts): RequestHandler {
   const counting = [...rules.bans, ...rules.throttle, ...rules.track, ...rules.rateLimits]
   const needsAddress =
     parts.store !== undefined &&
-    counting.some(rule => 'keyOf' in rule && countsByAddress(rule.source.by))
+    counting.some(rule => 'keyOf' in rule && partsOf(rule.source.by).includes('ip'))
   return chain([
     ...(needsAddress ? [reportMissingAddress(parts)] : []),
     ...rules.safelist.map(rule => pass(rule, parts)),

@@ -3,7 +3,7 @@ import { isIP } from 'node:net'
 import type { Request } from 'express'
 import { hasLostAddress } from '../http/express-app.ts'
 import { logText } from '../http/request-log.ts'
-import { type Ban, MAX_DATE_MS } from './ban-store.ts'
+import type { Ban } from './ban-store.ts'
 import type { RuleLines } from './rule-lines.ts'
 import { factsOf, type LimitState } from './rules/request-facts.ts'
 import { type CompiledFilterRule, type RuleType, ruleText } from './rules/rules-schema.ts'
@@ -65,8 +65,8 @@ export function createNotices(lines: RuleLines) {
         // Only addresses are logged: a rule may also count by personal data such as an e-mail address.
         const [address = ''] = clientKey.split('/')
         const client = isIP(address) === 0 ? undefined : clientKey
-        const banEndsAt = new Date(Math.min(endsAt, MAX_DATE_MS)).toISOString()
-        return { type: 'ban', rule, client, ...(isMade && { banEndsAt }) }
+        const banEndsAt = isMade ? new Date(endsAt).toISOString() : undefined
+        return { type: 'ban', rule, client, banEndsAt }
       })
     },
 

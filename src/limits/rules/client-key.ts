@@ -69,11 +69,6 @@ export function needsBody(key: Key | undefined): boolean {
   return partsOf(key).some(part => typeof part === 'string' && kindOf(part).needsBody === true)
 }
 
-/** Whether the client's address is a key or a part of it. */
-export function countsByAddress(key: Key | undefined): boolean {
-  return partsOf(key).includes('ip')
-}
-
 /** Finds the key of a request. */
 export function compileKey(key: Key | undefined): KeyOf {
   const parts = partsOf(key).map(compilePart)
@@ -158,8 +153,9 @@ function shorten(key: string): string {
   return createHash('sha256').update(key).digest('base64url')
 }
 
-function partsOf(key: Key = 'ip'): readonly KeyPart[] {
-  return Array.isArray(key) ? key : [key as KeyPart]
+/** A key that is not compound has one part. */
+export function partsOf(key: Key = 'ip'): readonly KeyPart[] {
+  return [key].flat()
 }
 
 function compilePart(part: KeyPart): KeyOf {
