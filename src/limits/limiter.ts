@@ -83,7 +83,7 @@ function chainFilter(rules: CheckedLimits, parts: RuleParts): RequestHandler {
     parts.store !== undefined &&
     counting.some(rule => 'keyOf' in rule && partsOf(rule.source.by).includes('ip'))
   return chain([
-    ...(needsAddress ? [reportMissingAddress(parts)] : []),
+    ...(needsAddress ? [parts.notices.reportMissingAddress] : []),
     ...rules.safelist.map(rule => pass(rule, parts)),
     ...rules.blocklist.map(rule => block(rule, parts)),
     ...rules.bans.map(rule => standing(rule, parts)),
@@ -110,13 +110,6 @@ function chainByAction(
       return [action, chain([skipSafe, ...ofAction.map(({ handler }) => handler)])]
     }),
   ) as Record<Action, RequestHandler>
-}
-
-function reportMissingAddress({ notices }: RuleParts): RequestHandler {
-  return (request, _response, next) => {
-    notices.reportMissingAddress(request)
-    next()
-  }
 }
 
 const skipSafe: RequestHandler = (request, _response, next) => {

@@ -1,6 +1,6 @@
 import { channel } from 'node:diagnostics_channel'
 import { isIP } from 'node:net'
-import type { Request } from 'express'
+import type { Request, RequestHandler } from 'express'
 import { hasLostAddress } from '../http/express-app.ts'
 import { logText } from '../http/request-log.ts'
 import type { Ban } from './ban-store.ts'
@@ -90,16 +90,18 @@ export function createNotices(lines: RuleLines) {
       lines.write({ level: 'error', message, source: 'store', most: 1 }, () => ({ err }))
     },
 
-    /** Logs, once, that a client has no address, as on a Unix socket: rules that count by it do not count its requests. */
-    reportMissingAddress: (request: Request): void => {
-      if (isAddressMissed || factsOf(request).ip !== undefined || hasLostAddress(request.socket))
-        return
-      isAddressMissed = true
-      const message =
-        'a client has no address, so rules by ip do not count: set TRUST_PROXY if a proxy connects by a Unix socket'
-      const line = { level: 'warn', message, source: 'addresses' } as const
-      lines.write(line, () => ({ setting: 'TRUST_PROXY' }))
-    },
+    /** A handler that logs, once, that a client has no address, as on a Unix socket: rules by it do not count its requests. */
+    reportMissingAddress: ((request, _response, next) => {
+      const { ip } = factsOf(request)
+      if (ip === undefined && !isAddressMissed && !hasLostAddress(request.socket)) {
+        isAddressMissed = true
+        const message =
+          'a client has no address, so rules by ip do not count: set TRUST_PROXY if a proxy connects by a Unix socket'
+        const line = { level: 'warn', message, source: 'addresses' } as const
+        lines.write(line, () => ({ setting: 'TRUST_PROXY' }))
+      }
+      next()
+    }) satisfies RequestHandler,
   }
 }
 
