@@ -68,7 +68,7 @@ type Closers = (() => unknown)[]
 async function openParts(options: AppOptions, closers: Closers) {
   const { config, log, stopping, clocks = createClocks(), isOnLoopback = () => false } = options
   const rulesOfLimits = options.limits ?? (await readOwnLimits(config))
-  const metrics = config.managementPort === undefined ? undefined : await createMetrics()
+  const metrics = await openMetrics(config)
 
   const storage = await openStorage(config, {
     ...clocks,
@@ -221,8 +221,9 @@ async function openLimits(options: LimitsOptions): Promise<OpenLimits> {
   return (await import('./open-limits.ts')).openLimits(options)
 }
 
-/** Imported only with a management port: prom-client takes 12 MB. */
-async function createMetrics(): Promise<Metrics> {
+/** Only with a management port: prom-client takes 12 MB. */
+async function openMetrics({ managementPort }: Config): Promise<Metrics | undefined> {
+  if (managementPort === undefined) return undefined
   return (await import('./ops/metrics/create-metrics.ts')).createMetrics()
 }
 
