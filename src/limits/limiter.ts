@@ -9,7 +9,7 @@ import { createLimitHeaders } from './limit-headers.ts'
 import { needsBody, partsOf } from './rules/client-key.ts'
 import { factsOf } from './rules/request-facts.ts'
 import { type CheckedLimits, RULE_KINDS } from './rules/rules-schema.ts'
-import { createTallies, reportTallies, type Tallies } from './tallies.ts'
+import { createTallies, type RuleReport, type Tallies } from './tallies.ts'
 
 /** The difference between two sets of rules; rules by kind and name, as in `throttle "posts"`. */
 export interface RuleChanges {
@@ -29,7 +29,7 @@ export function createLimiter(options: LimiterOptions) {
   const { bans } = options
   const parts = { ...options, addLimitHeaders: createLimitHeaders() }
   let rules = compileRules(options.limits, parts)
-  const report = () => reportTallies(rules.source, rules.tallies)
+  const report = (): RuleReport[] => Array.from(rules.tallies.values(), tally => ({ ...tally }))
 
   function limitAction(when: 'beforeBody' | 'afterBody', action: Action): RequestHandler {
     return (request, response, next) => rules[when][action](request, response, next)
