@@ -8,7 +8,7 @@ import type { RuleParts } from './guard-rule.ts'
 import { createLimitHeaders } from './limit-headers.ts'
 import { needsBody, partsOf } from './rules/client-key.ts'
 import { factsOf } from './rules/request-facts.ts'
-import { type CheckedLimits, RULE_KINDS } from './rules/rules-schema.ts'
+import { type CheckedLimits, type CompiledRateLimit, RULE_KINDS } from './rules/rules-schema.ts'
 import { createTallies, type RuleReport, type Tallies } from './tallies.ts'
 
 /** The difference between two sets of rules; rules by kind and name, as in `throttle "posts"`. */
@@ -67,12 +67,16 @@ function compileRules(
   previous?: Tallies,
 ) {
   const parts = { ...given, tallies: createTallies(limits, previous) }
+  const readsBody = ({ source }: CompiledRateLimit) => needsBody(source.by)
   return {
     source: limits,
     tallies: parts.tallies,
     filter: chainFilter(limits, parts),
-    beforeBody: chainByAction(limits, parts, { isAfterBody: false }),
-    afterBody: chainByAction(limits, parts, { isAfterBody: true }),
+    beforeBody: chainByAction(
+      limits.rateLimits.filter(rule => !readsBody(rule)),
+      parts,
+    ),
+    afterBody: chainByAction(limits.rateLimits.filter(readsBody), parts),
   }
 }
 
@@ -95,19 +99,12 @@ function chainFilter(rules: CheckedLimits, parts: RuleParts): RequestHandler {
   ])
 }
 
-/** For each action, the limits on its route that are asked before or after its body is read. */
-function chainByAction(
-  { rateLimits }: CheckedLimits,
-  parts: RuleParts,
-  { isAfterBody }: { readonly isAfterBody: boolean },
-) {
-  const rules = rateLimits
-    .filter(({ source }) => needsBody(source.by) === isAfterBody)
-    .map(rule => ({ ...rule, handler: overLimit(rule, parts) }))
+/** For each action, those of the limits that stand on its route. */
+function chainByAction(rules: readonly CompiledRateLimit[], parts: RuleParts) {
   return Object.fromEntries(
     ACTIONS.map(action => {
       const ofAction = rules.filter(({ actions }) => actions.includes(action))
-      return [action, chain([skipSafe, ...ofAction.map(({ handler }) => handler)])]
+      return [action, chain([skipSafe, ...ofAction.map(rule => overLimit(rule, parts))])]
     }),
   ) as Record<Action, RequestHandler>
 }
