@@ -12,7 +12,7 @@ import type { CompiledBan } from './rules/rules-schema.ts'
 import { tallyPass } from './tallies.ts'
 
 /** A handler of a ban rule: denies all requests of a client whose ban is in force. */
-export function standing(rule: CompiledBan, parts: RuleParts): RequestHandler {
+export function denyBanned(rule: CompiledBan, parts: RuleParts): RequestHandler {
   const { keyOf, stateOf, remainingMs, refuseBanned } = openBan(rule, parts)
   return (request, _response, next) => {
     if (parts.bans.isEmpty()) return next()
@@ -26,7 +26,7 @@ export function standing(rule: CompiledBan, parts: RuleParts): RequestHandler {
  * The other handler of a ban rule: counts what matches as a strike, and bans the client at the last one. Counts are exact, so one
  * request alone sees the one that is `maxretry`. A later one bans the client if that has not happened.
  */
-export function strike(rule: CompiledBan, parts: RuleParts): RequestHandler {
+export function countStrike(rule: CompiledBan, parts: RuleParts): RequestHandler {
   const { limit, banMs, isDryRun, deniesStrikes } = rule
   const { tally, stateOf, onMatch, count, refuse, ...ban } = openBan(rule, parts)
   return onMatch(async (state, _response, next) => {
@@ -56,12 +56,12 @@ export function strike(rule: CompiledBan, parts: RuleParts): RequestHandler {
   })
 }
 
-/** In place of `strike` for a rule with `status`: counts what matches once its answer is known. A ban begins with the next request. */
-export function strikeByAnswer(rule: CompiledBan, parts: RuleParts): RequestHandler {
+/** For a rule with `status`: counts what matches once its answer is known. A ban begins with the next request. */
+export function countStrikeByAnswer(rule: CompiledBan, parts: RuleParts): RequestHandler {
   const { limit, statuses = new Set() } = rule
   const { tally, onMatch, count, ...ban } = openBan(rule, parts)
 
-  async function countStrike(state: LimitState): Promise<void> {
+  async function strike(state: LimitState): Promise<void> {
     if (ban.remainingMs(state.key) !== undefined) return
     const strikes = await count(state)
     if (strikes === undefined) return
@@ -76,7 +76,7 @@ export function strikeByAnswer(rule: CompiledBan, parts: RuleParts): RequestHand
   }
 
   return onMatch((state, response, next) => {
-    beforeEnd(response, statuses, () => countStrike(state))
+    beforeEnd(response, statuses, () => strike(state))
     next()
   })
 }

@@ -1,7 +1,7 @@
 import type { RequestHandler } from 'express'
 import { ServiceError } from '../errors.ts'
 import { beforeEnd } from '../http/before-end.ts'
-import { denyOverLimit } from './deny.ts'
+import { denyOverLimit } from './deny-over-limit.ts'
 import { guardRule, type RuleParts } from './guard-rule.ts'
 import { noticeOf } from './notices.ts'
 import { factsOf, type LimitState } from './rules/request-facts.ts'
@@ -37,8 +37,8 @@ export function block(rule: CompiledFilterRule, parts: RuleParts): RequestHandle
   })
 }
 
-/** The handler of a throttle, and of a limit on a route, which also shows each count in headers: denies what is over the limit. */
-export function overLimit(
+/** The handler of a throttle, and of a limit on a route, which has headers too: denies what is over the limit. */
+export function throttle(
   rule: CompiledThrottle | CompiledRateLimit,
   parts: RuleParts,
 ): RequestHandler {
@@ -57,7 +57,7 @@ export function overLimit(
 }
 
 /** The handler of a track: reports what matches, with a limit only what is over it. */
-export function notify(rule: CompiledTrack, parts: RuleParts): RequestHandler {
+export function track(rule: CompiledTrack, parts: RuleParts): RequestHandler {
   const { notices } = parts
   const { statuses } = rule
   const { tally, onMatch, count } = guardRule(rule, parts)

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import { memoize } from './rules/memoize.ts'
 import type { LimitState } from './rules/request-facts.ts'
 
-/** Adds an item for the rule to `RateLimit` and `RateLimit-Policy` of the response, in the form of express-rate-limit's `draft-8`. */
+/** Adds an item of the rule to `RateLimit` and `RateLimit-Policy`, in the form of express-rate-limit's `draft-8`. */
 export type AddLimitHeaders = (rule: string, state: LimitState) => void
 
 export function createLimitHeaders(): AddLimitHeaders {

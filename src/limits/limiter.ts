@@ -2,8 +2,8 @@ import { isDeepStrictEqual } from 'node:util'
 import { isRegExp } from 'node:util/types'
 import type { RequestHandler } from 'express'
 import { ACTIONS, type Action } from '../http/actions.ts'
-import { standing, strike, strikeByAnswer } from './ban-handlers.ts'
-import { block, notify, overLimit, pass } from './filter-handlers.ts'
+import { countStrike, countStrikeByAnswer, denyBanned } from './ban-handlers.ts'
+import { block, pass, throttle, track } from './filter-handlers.ts'
 import type { RuleParts } from './guard-rule.ts'
 import { createLimitHeaders } from './limit-headers.ts'
 import { needsBody, partsOf } from './rules/client-key.ts'
@@ -90,12 +90,12 @@ function chainFilter(rules: CheckedLimits, parts: RuleParts): RequestHandler {
     ...(needsAddress ? [parts.notices.reportMissingAddress] : []),
     ...rules.safelist.map(rule => pass(rule, parts)),
     ...rules.blocklist.map(rule => block(rule, parts)),
-    ...rules.bans.map(rule => standing(rule, parts)),
-    ...rules.bans.filter(rule => !rule.statuses).map(rule => strike(rule, parts)),
-    ...rules.throttle.map(rule => overLimit(rule, parts)),
+    ...rules.bans.map(rule => denyBanned(rule, parts)),
+    ...rules.bans.filter(rule => !rule.statuses).map(rule => countStrike(rule, parts)),
+    ...rules.throttle.map(rule => throttle(rule, parts)),
     // Answers of the filter itself do not count.
-    ...rules.bans.filter(rule => rule.statuses).map(rule => strikeByAnswer(rule, parts)),
-    ...rules.track.map(rule => notify(rule, parts)),
+    ...rules.bans.filter(rule => rule.statuses).map(rule => countStrikeByAnswer(rule, parts)),
+    ...rules.track.map(rule => track(rule, parts)),
   ])
 }
 
@@ -104,7 +104,7 @@ function chainByAction(rules: readonly CompiledRateLimit[], parts: RuleParts) {
   return Object.fromEntries(
     ACTIONS.map(action => {
       const ofAction = rules.filter(({ actions }) => actions.includes(action))
-      return [action, chain([skipSafe, ...ofAction.map(rule => overLimit(rule, parts))])]
+      return [action, chain([skipSafe, ...ofAction.map(rule => throttle(rule, parts))])]
     }),
   ) as Record<Action, RequestHandler>
 }

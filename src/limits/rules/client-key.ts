@@ -66,7 +66,7 @@ export function isKeyName(text: string, { withBody }: { readonly withBody: boole
 
 /** Whether a key is known only once the body is read. */
 export function needsBody(key: Key | undefined): boolean {
-  return partsOf(key).some(part => typeof part === 'string' && kindOf(part).needsBody === true)
+  return partsOf(key).some(part => typeof part === 'string' && parseName(part).kind.needsBody)
 }
 
 /** Finds the key of a request. */
@@ -119,8 +119,8 @@ function possibleLists(names: readonly string[]): readonly (readonly string[])[]
 function namedPart(part: KeyPart | undefined, name: string): string | undefined {
   if (name === '' || part === undefined) return undefined
   if (typeof part === 'function') return name
-  const { keyOfName } = kindOf(part)
-  return keyOfName === undefined ? name : keyOfName(name, argumentOf(part))
+  const { kind, argument } = parseName(part)
+  return kind.keyOfName === undefined ? name : kind.keyOfName(name, argument)
 }
 
 /** The key of an address, or of a network in the form that is counted, such as `2001:db8:0:100::/56`. */
@@ -160,15 +160,13 @@ export function partsOf(key: Key = 'ip'): readonly KeyPart[] {
 
 function compilePart(part: KeyPart): KeyOf {
   if (typeof part === 'function') return request => textOf(requireSync<unknown>(part(request)))
-  return kindOf(part).compile(argumentOf(part))
+  const { kind, argument } = parseName(part)
+  return kind.compile(argument)
 }
 
-function argumentOf(part: KeyName): string {
-  return splitAtColon(part)[1] ?? ''
-}
-
-function kindOf(part: KeyName): KeyKind {
-  return KEY_KINDS[splitAtColon(part)[0] as keyof typeof KEY_KINDS]
+function parseName(part: KeyName): { readonly kind: KeyKind; readonly argument: string } {
+  const [kind, argument = ''] = splitAtColon(part)
+  return { kind: KEY_KINDS[kind as keyof typeof KEY_KINDS], argument }
 }
 
 function splitAtColon(text: string): [string, string | undefined] {
