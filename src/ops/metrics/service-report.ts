@@ -57,6 +57,7 @@ export function queuesOf({ server, storage, waitingPasswords }: ServiceCounts) {
 
 export interface ReportSources {
   readonly checks: CheckReadiness
+  readonly server: Pick<HttpServer, 'report'>
   readonly metrics: { count(): RequestCounts }
   readonly storage: Pick<Storage, 'report'>
   readonly passwords: { waiting(): number }
@@ -72,8 +73,9 @@ const PING_TIMEOUT_MS = 500
 
 /** Returns what reports about a service. A report takes little longer than `PING_TIMEOUT_MS`. */
 export function createReporter(sources: ReportSources) {
-  const { checks, metrics, storage, passwords, wholeLists, feed, limits } = sources
-  async function count(server: Pick<HttpServer, 'report'>) {
+  const { checks, server, metrics, storage, passwords, wholeLists, feed, limits } = sources
+
+  async function count() {
     const eventLoopLagSeconds = await measureLag()
     const { user, system } = process.cpuUsage()
     return {
@@ -101,8 +103,8 @@ export function createReporter(sources: ReportSources) {
 
   return {
     count,
-    report: async (server: Pick<HttpServer, 'report'>) => {
-      const [readiness, counts] = await Promise.all([checks(PING_TIMEOUT_MS), count(server)])
+    report: async () => {
+      const [readiness, counts] = await Promise.all([checks(PING_TIMEOUT_MS), count()])
       return { readiness, ...counts }
     },
   }
