@@ -47,6 +47,7 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
       isLoopback = onLoopback
     },
     capacity: { ...CAPACITY, maxConnections },
+    keepAliveTimeoutMs: config.keepAliveTimeoutMs,
     onLateRequest: () => {},
   })
   stopping.begin.then(history.close)
