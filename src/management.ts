@@ -49,6 +49,7 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
       history.start()
     },
     capacity: { ...CAPACITY, maxConnections },
+    keepAliveTimeoutMs: config.keepAliveTimeoutMs,
     onLateRequest: () => {},
   })
 }

@@ -188,6 +188,7 @@ export async function openService(options: ServiceOptions) {
     stopping,
     metrics: metrics?.requests,
     capacity: options.config,
+    keepAliveTimeoutMs: options.config.keepAliveTimeoutMs,
     onListening: onLoopback => {
       isLoopback = onLoopback
     },
