@@ -9,13 +9,20 @@ export interface JoinOptions<In, Out> {
    * because the storage cannot be used, also those that wait.
    */
   readonly run: (items: readonly In[]) => Promise<readonly Outcome<Out>[]>
-  /** Whether an error of `run` may be that of one item. Then each item of the batch runs on its own, and the next batch begins. */
+  /** Whether an error of `run` may be that of one item. Then each item of the batch runs alone, and the next batch begins. */
   readonly isOfOne?: (error: unknown) => boolean
+}
+
+/** A function for one item. Throws what `run` says of the item. */
+export interface JoinedCalls<In, Out> {
+  (item: In): Promise<Out>
+  /** The same beside the batches, in a batch of its own. */
+  alone(item: In): Promise<Out>
 }
 
 interface Pending<In, Out> {
   readonly item: In
-  readonly resolve: (value: Out) => void
+  readonly resolve: (value: Out | Promise<Out>) => void
   readonly reject: (error: unknown) => void
 }
 
@@ -23,48 +30,43 @@ interface Pending<In, Out> {
 const MAX_ITEMS = 2000
 
 /**
- * A function for one item, whose calls are joined into batches. Throws what `run` says of the item. A batch begins after the turn
- * of the event loop in which its first item came: a lone call waits for nothing else. Calls that arrive while a batch runs form
- * the next one, so at most one runs at a time.
+ * Joins calls into batches. A batch begins after the turn of the event loop in which its first item came: a lone call waits
+ * for nothing else. Calls that arrive while a batch runs form the next one, so at most one runs at a time.
  */
 export function joinCalls<In, Out>({
   run,
   isOfOne = () => false,
-}: JoinOptions<In, Out>): (item: In) => Promise<Out> {
+}: JoinOptions<In, Out>): JoinedCalls<In, Out> {
   const pending: Pending<In, Out>[] = []
   let isBusy = false
 
   async function flush(): Promise<void> {
     const batch = pending.splice(0, MAX_ITEMS)
     try {
-      settle(batch, await run(batch.map(({ item }) => item)))
+      const outcomes = await run(batch.map(({ item }) => item))
+      for (const [index, { resolve, reject }] of batch.entries()) {
+        const outcome = outcomes[index] as Outcome<Out>
+        if ('error' in outcome) reject(outcome.error)
+        else resolve(outcome.value)
+      }
     } catch (error) {
-      const isSplit = isOfOne(error)
-      if (isSplit && batch.length > 1) for (const one of batch) runAlone(one)
+      if (isOfOne(error) && batch.length > 1)
+        for (const { item, resolve } of batch) resolve(alone(item))
       else fail(batch, error)
-      if (!isSplit && isOfStorage(error)) rejectPending(error)
+      if (isOfStorage(error) && !isOfOne(error)) rejectPending(error)
     }
     if (pending.length > 0) setImmediate(flush)
     else isBusy = false
   }
 
-  function runAlone(one: Pending<In, Out>): void {
-    run([one.item]).then(
-      outcomes => settle([one], outcomes),
-      error => fail([one], error),
-    )
+  async function alone(item: In): Promise<Out> {
+    const [outcome] = (await run([item])) as [Outcome<Out>]
+    if ('error' in outcome) throw outcome.error
+    return outcome.value
   }
 
-  function settle(batch: readonly Pending<In, Out>[], outcomes: readonly Outcome<Out>[]): void {
-    for (const [index, { resolve, reject }] of batch.entries()) {
-      const outcome = outcomes[index] as Outcome<Out>
-      if ('error' in outcome) reject(outcome.error)
-      else resolve(outcome.value)
-    }
-  }
-
-  function fail(batch: readonly Pending<In, Out>[], error: unknown): void {
-    for (const { reject } of batch) reject(error)
+  function fail(calls: readonly Pending<In, Out>[], error: unknown): void {
+    for (const { reject } of calls) reject(error)
   }
 
   /** They have waited as long as the batch that failed, and would wait as long again. */
@@ -72,13 +74,14 @@ export function joinCalls<In, Out>({
     fail(pending.splice(0), new ServiceError('storage_unavailable', { cause }))
   }
 
-  return item =>
-    new Promise((resolve, reject) => {
+  const call = (item: In) =>
+    new Promise<Out>((resolve, reject) => {
       pending.push({ item, resolve, reject })
       if (isBusy) return
       isBusy = true
       setImmediate(flush)
     })
+  return Object.assign(call, { alone })
 }
 
 function isOfStorage(error: unknown): error is ServiceError {
