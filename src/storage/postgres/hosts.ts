@@ -46,34 +46,43 @@ export function createHosts(options: HostsOptions) {
   const { location, onWarning = () => {}, onLost, isResting } = options
   const timeoutMs = Math.min(location.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, CONNECT_TIMEOUT_MS)
   const configs = createClientConfigs(location)
+  /** Why the last attempt failed, if it did. */
   let failure: unknown
   let isReadOnly = false
-  let trusted = new WeakSet<Connection>()
+  /** Connections of earlier ones are not used any more. */
+  let generation = 0
   let isSeeking = false
   let looking: Promise<void> | undefined
   let isClosed = false
 
   async function attempt(settings: SessionSettings, onBroken: () => void): Promise<Connection> {
-    try {
-      const connection = await connectToAny(configs, { settings, onBroken, timeoutMs })
-      if (failure !== undefined) onWarning('database can be reached again')
-      failure = undefined
-      if (isReadOnly !== connection.isReadOnly) {
-        trusted = new WeakSet()
-        onLost()
-      }
-      if (connection.isReadOnly && !isReadOnly) onWarning('database takes no writes')
-      isReadOnly = connection.isReadOnly
-      if (isReadOnly) seek()
-      trusted.add(connection)
-      return connection
-    } catch (error) {
-      if (failure === undefined) onWarning('database cannot be reached', error)
-      failure = error
-      if (error instanceof NoAnswer) onLost()
-      seek()
+    const connecting = connectToAny(configs, { settings, onBroken, timeoutMs })
+    const connection = await connecting.catch(error => {
+      noteFailure(error)
       throw error
+    })
+    noteServer(connection)
+    connection.generation = generation
+    return connection
+  }
+
+  function noteFailure(error: unknown): void {
+    if (failure === undefined) onWarning('database cannot be reached', error)
+    failure = error
+    if (error instanceof NoAnswer) onLost()
+    seek()
+  }
+
+  function noteServer(server: Pick<Connection, 'isReadOnly'>): void {
+    if (failure !== undefined) onWarning('database can be reached again')
+    failure = undefined
+    if (server.isReadOnly !== isReadOnly) {
+      isReadOnly = server.isReadOnly
+      generation++
+      onLost()
+      if (isReadOnly) onWarning('database takes no writes')
     }
+    if (isReadOnly) seek()
   }
 
   async function seek(): Promise<void> {
@@ -111,10 +120,10 @@ export function createHosts(options: HostsOptions) {
       return attempt(settings, onBroken)
     },
     /** Whether a connection may be used: false for those that were made before others were distrusted. */
-    trusts: (connection: Connection) => trusted.has(connection),
+    trusts: (connection: Connection) => connection.generation === generation,
     /** Call it when a connection gave no answer or takes no writes any more: the others may be no better. Looks at once. */
     distrust: () => {
-      trusted = new WeakSet()
+      generation++
       if (!isClosed) look()
     },
     close: () => {
