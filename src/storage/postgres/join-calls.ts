@@ -1,4 +1,5 @@
 import { ServiceError } from '../../errors.ts'
+import { isOutage } from './postgres-errors.ts'
 
 /** What became of one item of a batch. */
 export type Outcome<T> = { readonly value: T } | { readonly error: unknown }
@@ -9,8 +10,15 @@ export interface JoinOptions<In, Out> {
    * because the storage cannot be used, also those that wait.
    */
   readonly run: (items: readonly In[]) => Promise<readonly Outcome<Out>[]>
-  /** Whether an error of `run` may be that of one item. Then each item of the batch runs on its own, and the next batch begins. */
+  /** Whether an error of `run` may be that of one item. Then each item of the batch runs alone, and the next batch begins. */
   readonly isOfOne?: (error: unknown) => boolean
+}
+
+/** A function for one item. Throws what `run` says of the item. */
+export interface JoinedCalls<In, Out> {
+  (item: In): Promise<Out>
+  /** The same beside the batches, in a batch of its own. */
+  alone(item: In): Promise<Out>
 }
 
 interface Pending<In, Out> {
@@ -23,68 +31,58 @@ interface Pending<In, Out> {
 const MAX_ITEMS = 2000
 
 /**
- * A function for one item, whose calls are joined into batches. Throws what `run` says of the item. A batch begins after the turn
- * of the event loop in which its first item came: a lone call waits for nothing else. Calls that arrive while a batch runs form
- * the next one, so at most one runs at a time.
+ * Joins calls into batches. A batch begins after the turn of the event loop in which its first item came: a lone call waits
+ * for nothing else. Calls that arrive while a batch runs form the next one, so at most one runs at a time.
  */
 export function joinCalls<In, Out>({
   run,
   isOfOne = () => false,
-}: JoinOptions<In, Out>): (item: In) => Promise<Out> {
+}: JoinOptions<In, Out>): JoinedCalls<In, Out> {
   const pending: Pending<In, Out>[] = []
   let isBusy = false
 
   async function flush(): Promise<void> {
-    const batch = pending.splice(0, MAX_ITEMS)
-    try {
-      settle(batch, await run(batch.map(({ item }) => item)))
-    } catch (error) {
-      const isSplit = isOfOne(error)
-      if (isSplit && batch.length > 1) for (const one of batch) runAlone(one)
-      else fail(batch, error)
-      if (!isSplit && isOfStorage(error)) rejectPending(error)
-    }
+    const error = await runBatch(pending.splice(0, MAX_ITEMS))
+    if (isOutage(error) && !isOfOne(error)) rejectPending(error)
     if (pending.length > 0) setImmediate(flush)
     else isBusy = false
   }
 
-  function runAlone(one: Pending<In, Out>): void {
-    run([one.item]).then(
-      outcomes => settle([one], outcomes),
-      error => fail([one], error),
-    )
-  }
-
-  function settle(batch: readonly Pending<In, Out>[], outcomes: readonly Outcome<Out>[]): void {
-    for (const [index, { resolve, reject }] of batch.entries()) {
-      const outcome = outcomes[index] as Outcome<Out>
-      if ('error' in outcome) reject(outcome.error)
-      else resolve(outcome.value)
+  /** Settles the calls of a batch. Returns the error of `run`, if it threw one. */
+  async function runBatch(batch: readonly Pending<In, Out>[]): Promise<unknown> {
+    try {
+      const outcomes = await run(batch.map(({ item }) => item))
+      for (const [index, { resolve, reject }] of batch.entries()) {
+        const outcome = outcomes[index] as Outcome<Out>
+        if ('error' in outcome) reject(outcome.error)
+        else resolve(outcome.value)
+      }
+    } catch (error) {
+      if (isOfOne(error) && batch.length > 1) for (const one of batch) runBatch([one])
+      else for (const { reject } of batch) reject(error)
+      return error
     }
-  }
-
-  function fail(batch: readonly Pending<In, Out>[], error: unknown): void {
-    for (const { reject } of batch) reject(error)
+    return undefined
   }
 
   /** They have waited as long as the batch that failed, and would wait as long again. */
   function rejectPending({ cause }: ServiceError): void {
-    fail(pending.splice(0), new ServiceError('storage_unavailable', { cause }))
+    const error = new ServiceError('storage_unavailable', { cause })
+    for (const { reject } of pending.splice(0)) reject(error)
   }
 
-  return item =>
-    new Promise((resolve, reject) => {
+  const call = (item: In) =>
+    new Promise<Out>((resolve, reject) => {
       pending.push({ item, resolve, reject })
       if (isBusy) return
       isBusy = true
       setImmediate(flush)
     })
-}
-
-function isOfStorage(error: unknown): error is ServiceError {
-  return (
-    error instanceof ServiceError && ['storage_unavailable', 'outcome_unknown'].includes(error.code)
-  )
+  const alone = (item: In) =>
+    new Promise<Out>((resolve, reject) => {
+      runBatch([{ item, resolve, reject }])
+    })
+  return Object.assign(call, { alone })
 }
 
 /** The same for what is found by a key. A batch asks for each key once. */

@@ -7,7 +7,6 @@ import { createSigningKeys } from '../create-signing-keys.ts'
 import type { MigrateOptions, MigrationStatus } from '../database-tasks.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { createWordFiller, fillWords } from '../word-filler.ts'
-import { createUserChanges } from './change-users.ts'
 import { createContendedWrites } from './contended-writes.ts'
 import { createUserCreator } from './create-users.ts'
 import { beginEmptyWords, forgetIndexedWords, indexedWords } from './index-next-users.ts'
@@ -26,13 +25,18 @@ import {
 import { createPostgresUserChanges, EXPIRE_CURSORS } from './postgres-user-changes.ts'
 import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
 import { createShortReads } from './user-reads.ts'
+import { createUserUpdates } from './user-updates.ts'
 
 /** How long a start waits for a database that cannot be reached. */
 const START_PATIENCE_MS = 10_000
 
 const START_PAUSE_MS = 100
 
-const PING = { name: 'ping', text: 'SELECT FROM users WHERE id = 1' }
+const PING = {
+  name: 'ping',
+  text: `
+    SELECT current_setting('transaction_read_only') = 'on', EXISTS (SELECT FROM users WHERE id = 1)`,
+}
 
 /** After this time without use, which is less than a minute, the server is left alone. It may then sleep. */
 const IDLE_AFTER_MS = 55_000
@@ -209,14 +213,14 @@ interface UsersOptions extends Pick<OpenStorageOptions, 'now' | 'steadyNow'> {
 function createUsers({ connections, writes, ...clocks }: UsersOptions): UserRepository {
   const reads = createShortReads(connections, clocks.steadyNow)
   const parts = { connections, reads, contended: createContendedWrites(), ...clocks }
-  const changes = createUserChanges(parts)
+  const updates = createUserUpdates(parts)
   return {
     ...reads,
     ...createUserLists(connections),
     ping: () => connections.ping(PING),
     create: through(writes, createUserCreator(parts)),
-    update: through(writes, changes.update),
-    replaceDigest: through(writes, changes.replaceDigest),
-    delete: through(writes, changes.delete),
+    update: through(writes, updates.update),
+    replaceDigest: through(writes, updates.replaceDigest),
+    delete: through(writes, updates.delete),
   }
 }
