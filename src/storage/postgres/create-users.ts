@@ -8,9 +8,9 @@ import {
   type UserRepository,
 } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
+import { joinCalls } from '../join-calls.ts'
 import type { OpenStorageOptions } from '../storage.ts'
 import { type ContendedWrites, isOfOneWrite, type Turn } from './contended-writes.ts'
-import { joinCalls } from './join-calls.ts'
 import { type Connections, columnsOf, type Row, type Statement } from './postgres-connections.ts'
 import { NO_MORE_IDS, sqlStateOf, violates } from './postgres-errors.ts'
 import { REPRESENTATION, type ShortReads } from './user-reads.ts'

@@ -1,4 +1,4 @@
-import { ServiceError } from '../../errors.ts'
+import { ServiceError } from '../errors.ts'
 
 /** What became of one item of a batch. */
 export type Outcome<T> = { readonly value: T } | { readonly error: unknown }
