@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ServiceError } from '../../errors.ts'
 import { createPatience } from '../../waiting/patience.ts'
-import { type JoinedCalls, type JoinOptions, joinCalls } from './join-calls.ts'
+import { type JoinedCalls, type JoinOptions, joinCalls } from '../join-calls.ts'
 import { isCausedBy, unavailable } from './postgres-errors.ts'
 
 /** A write throws this if another transaction held the user, or changed it meanwhile. It has changed nothing. */

@@ -1,6 +1,7 @@
 import { isNativeError } from 'node:util/types'
 import pg, { type ClientConfig } from 'pg'
 import { ServiceError } from '../../errors.ts'
+import { isOutage } from '../join-calls.ts'
 import { UnusableDatabase } from '../unusable-database.ts'
 
 /** Whether the server refused a row because of this constraint or index. */
@@ -124,13 +125,6 @@ function isCertificateError(error: unknown): boolean {
     ['ERR_TLS_', 'ERR_SSL_', 'UNABLE_TO_'].some(start => code.startsWith(start)) ||
     code.includes('CERT') ||
     message === 'The server does not support SSL connections'
-  )
-}
-
-/** Whether work failed because the database cannot be used now. */
-export function isOutage(error: unknown): error is ServiceError {
-  return (
-    error instanceof ServiceError && ['storage_unavailable', 'outcome_unknown'].includes(error.code)
   )
 }
 

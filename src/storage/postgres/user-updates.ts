@@ -6,9 +6,9 @@ import type {
   UserUpdate,
 } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
+import { joinLookups } from '../join-calls.ts'
 import type { OpenStorageOptions } from '../storage.ts'
 import { type ContendedWrites, HELD, joinWrites } from './contended-writes.ts'
-import { joinLookups } from './join-calls.ts'
 import { type Connections, columnsOf, type Row } from './postgres-connections.ts'
 import { violates } from './postgres-errors.ts'
 import type { ShortReads } from './user-reads.ts'

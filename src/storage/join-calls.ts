@@ -1,5 +1,11 @@
-import { ServiceError } from '../../errors.ts'
-import { isOutage } from './postgres-errors.ts'
+import { ServiceError } from '../errors.ts'
+
+/** Whether work failed because the database cannot be used now. */
+export function isOutage(error: unknown): error is ServiceError {
+  return (
+    error instanceof ServiceError && ['storage_unavailable', 'outcome_unknown'].includes(error.code)
+  )
+}
 
 /** What became of one item of a batch. */
 export type Outcome<T> = { readonly value: T } | { readonly error: unknown }
