@@ -36,13 +36,6 @@ const OF_ONE: readonly string[] = ['22', '23', ...CONTENDED]
 /** The key of the writes that wait in the server: one at a time, so that they use one connection. */
 const IN_SERVER = Symbol('in the server')
 
-interface Call {
-  /** What may have written. The first attempt has waited for no lock, and ends as its statements do. */
-  running: 'first attempt' | 'repeated write' | undefined
-  /** Throws `storage_unavailable` once it is too late for an attempt or a write. */
-  requireTime(): void
-}
-
 /** Writes that other writes may hold up. */
 export function createContendedWrites() {
   const patience = createPatience({ tickMs: LOOK_MS })
@@ -61,37 +54,6 @@ export function createContendedWrites() {
     }
   }
 
-  async function untilFree<T>(attempt: Attempt<T>, call: Call): Promise<T> {
-    let isRepeated = false
-    let isAlone = false
-    const write: Write = (joined, item) => {
-      if (isRepeated) {
-        call.requireTime()
-        call.running = 'repeated write'
-      }
-      return isAlone ? joined.alone(item) : joined(item)
-    }
-    const begin = async () => {
-      call.requireTime()
-      if (!isRepeated) call.running = 'first attempt'
-      try {
-        return await attempt(write)
-      } finally {
-        call.running = undefined
-        isRepeated = true
-      }
-    }
-    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
-      try {
-        return await (isAlone ? inTurn([IN_SERVER], begin) : begin())
-      } catch (error) {
-        if (error !== HELD && !isCausedBy(error, CONTENDED)) throw error
-        isAlone ||= error !== HELD
-      }
-      await sleep(pauseMs)
-    }
-  }
-
   return {
     /**
      * Runs `attempt` after the earlier writes of this process with one of the keys, so no two of them share a batch. While
@@ -100,19 +62,46 @@ export function createContendedWrites() {
      */
     run: <T>(keys: readonly string[], attempt: Attempt<T>): Promise<T> =>
       new Promise((resolve, reject) => {
+        let isRepeated = false
+        let isAlone = false
+        /** What may have written. The first attempt has waited for no lock, and ends as its statements do. */
+        let running: 'first attempt' | 'repeated write' | undefined
         const wait = patience.begin(ANSWER_WITHIN_MS, () => {
-          if (call.running === undefined) reject(unavailable(HELD))
-          if (call.running === 'repeated write') reject(unanswered())
+          if (running === undefined) reject(unavailable(HELD))
+          if (running === 'repeated write') reject(unanswered())
         })
-        const call: Call = {
-          running: undefined,
-          requireTime: () => {
-            if (wait.elapsedMs() > BEGIN_WITHIN_MS) throw unavailable(HELD)
-          },
+        const requireTime = () => {
+          if (wait.elapsedMs() > BEGIN_WITHIN_MS) throw unavailable(HELD)
         }
-        inTurn(keys, () => untilFree(attempt, call))
-          .finally(wait.end)
-          .then(resolve, reject)
+        const write: Write = (joined, item) => {
+          if (isRepeated) {
+            requireTime()
+            running = 'repeated write'
+          }
+          return isAlone ? joined.alone(item) : joined(item)
+        }
+        const begin = async () => {
+          requireTime()
+          if (!isRepeated) running = 'first attempt'
+          try {
+            return await attempt(write)
+          } finally {
+            isRepeated = true
+            running = undefined
+          }
+        }
+        const untilFree = async () => {
+          for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
+            try {
+              return await (isAlone ? inTurn([IN_SERVER], begin) : begin())
+            } catch (error) {
+              if (error !== HELD && !isCausedBy(error, CONTENDED)) throw error
+              isAlone ||= error !== HELD
+            }
+            await sleep(pauseMs)
+          }
+        }
+        inTurn(keys, untilFree).finally(wait.end).then(resolve, reject)
       }),
   }
 }

@@ -9,7 +9,7 @@ import {
   openConnection,
   type SessionSettings,
 } from './open-connection.ts'
-import { isPermanent } from './postgres-errors.ts'
+import { isPermanent, unavailable } from './postgres-errors.ts'
 
 export interface HostsOptions {
   readonly location: PostgresLocation
@@ -137,24 +137,17 @@ export async function connectToAny(
   configs: readonly ClientConfig[],
   options: Omit<OpenConnectionOptions, 'config'>,
 ): Promise<Connection> {
-  let isOver = false
-  let turn: Promise<unknown> = Promise.resolve()
-  const attempts = configs.map(config => {
-    const attempt = turn.then(() => {
-      if (isOver) throw new Error('another host takes writes')
-      return openConnection({ ...options, config })
-    })
-    const isSlow = () => sleep(NEXT_HOST_AFTER_MS, undefined, { ref: false })
-    turn = turn.then(() => Promise.race([attempt, isSlow()])).catch(() => {})
-    return attempt
-  })
-  const writable = attempts.map(async attempt => {
-    const connection = await attempt
-    if (connection.isReadOnly) throw new Error('it takes no writes')
-    // At once, before the next host is tried.
-    isOver = true
-    return connection
-  })
+  const attempts: Promise<Connection>[] = []
+  const writable: Promise<Connection>[] = []
+  for (const config of configs) {
+    const attempt = openConnection({ ...options, config })
+    attempts.push(attempt)
+    const last = attempt.then(requireWritable<Connection>)
+    writable.push(last)
+    const isSlow = sleep(NEXT_HOST_AFTER_MS, undefined, { ref: false })
+    const found = await Promise.race([Promise.any(writable), last, isSlow]).catch(() => undefined)
+    if (found !== undefined) break
+  }
   const chosen = await Promise.any(writable).catch(() => firstOf(attempts))
   for (const attempt of attempts) {
     attempt.then(
@@ -163,6 +156,12 @@ export async function connectToAny(
     )
   }
   return chosen
+}
+
+/** Throws `storage_unavailable` for a server that takes no writes. */
+export function requireWritable<S extends Pick<Connection, 'isReadOnly'>>(server: S): S {
+  if (server.isReadOnly) throw unavailable(new Error('the server takes no writes'))
+  return server
 }
 
 /** The first connection. Without one, throws the reason that says most. */

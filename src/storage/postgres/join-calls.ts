@@ -22,7 +22,7 @@ export interface JoinedCalls<In, Out> {
 
 interface Pending<In, Out> {
   readonly item: In
-  readonly resolve: (value: Out | Promise<Out>) => void
+  readonly resolve: (value: Out) => void
   readonly reject: (error: unknown) => void
 }
 
@@ -41,7 +41,14 @@ export function joinCalls<In, Out>({
   let isBusy = false
 
   async function flush(): Promise<void> {
-    const batch = pending.splice(0, MAX_ITEMS)
+    const error = await runBatch(pending.splice(0, MAX_ITEMS))
+    if (isOfStorage(error) && !isOfOne(error)) rejectPending(error)
+    if (pending.length > 0) setImmediate(flush)
+    else isBusy = false
+  }
+
+  /** Settles the calls of a batch. Returns the error of `run`, if it threw one. */
+  async function runBatch(batch: readonly Pending<In, Out>[]): Promise<unknown> {
     try {
       const outcomes = await run(batch.map(({ item }) => item))
       for (const [index, { resolve, reject }] of batch.entries()) {
@@ -50,28 +57,17 @@ export function joinCalls<In, Out>({
         else resolve(outcome.value)
       }
     } catch (error) {
-      if (isOfOne(error) && batch.length > 1)
-        for (const { item, resolve } of batch) resolve(alone(item))
-      else fail(batch, error)
-      if (isOfStorage(error) && !isOfOne(error)) rejectPending(error)
+      if (isOfOne(error) && batch.length > 1) for (const one of batch) runBatch([one])
+      else for (const { reject } of batch) reject(error)
+      return error
     }
-    if (pending.length > 0) setImmediate(flush)
-    else isBusy = false
-  }
-
-  async function alone(item: In): Promise<Out> {
-    const [outcome] = (await run([item])) as [Outcome<Out>]
-    if ('error' in outcome) throw outcome.error
-    return outcome.value
-  }
-
-  function fail(calls: readonly Pending<In, Out>[], error: unknown): void {
-    for (const { reject } of calls) reject(error)
+    return undefined
   }
 
   /** They have waited as long as the batch that failed, and would wait as long again. */
   function rejectPending({ cause }: ServiceError): void {
-    fail(pending.splice(0), new ServiceError('storage_unavailable', { cause }))
+    const error = new ServiceError('storage_unavailable', { cause })
+    for (const { reject } of pending.splice(0)) reject(error)
   }
 
   const call = (item: In) =>
@@ -80,6 +76,10 @@ export function joinCalls<In, Out>({
       if (isBusy) return
       isBusy = true
       setImmediate(flush)
+    })
+  const alone = (item: In) =>
+    new Promise<Out>((resolve, reject) => {
+      runBatch([{ item, resolve, reject }])
     })
   return Object.assign(call, { alone })
 }

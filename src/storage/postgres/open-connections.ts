@@ -2,7 +2,7 @@ import { ServiceError } from '../../errors.ts'
 import { createPatience, NoAnswer, withinPatience } from '../../waiting/patience.ts'
 import { createCallGate } from '../call-gate.ts'
 import type { OpenStorageOptions } from '../storage.ts'
-import { createHosts, type HostsOptions } from './hosts.ts'
+import { createHosts, type HostsOptions, requireWritable } from './hosts.ts'
 import { createLane, type Lane } from './lane.ts'
 import { type Connection, limitsOf, type SessionSettings } from './open-connection.ts'
 import type { Connections, LaneName, WriteOptions } from './postgres-connections.ts'
@@ -201,9 +201,8 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
           await connection.query(statement)
           // A server that was told so on the way keeps its connections.
           const [[isReadOnly] = [false]] = await connection.query<[boolean]>(SELECT_READ_ONLY)
-          if (!isReadOnly) return
-          hosts.distrust()
-          throw takesNoWrites()
+          if (isReadOnly) hosts.distrust()
+          requireWritable({ isReadOnly })
         },
       }),
     rest: () => {
@@ -232,14 +231,6 @@ function addUp(lanes: readonly ReturnType<Lane['report']>[]): ReturnType<Lane['r
     idle: one.idle + other.idle,
     waiting: one.waiting + other.waiting,
   }))
-}
-
-function requireWritable({ isReadOnly }: Connection): void {
-  if (isReadOnly) throw takesNoWrites()
-}
-
-function takesNoWrites() {
-  return unavailable(new Error('the server takes no writes'))
 }
 
 async function inMode<T>(connection: Connection, work: Work<T>, progress: Progress): Promise<T> {
