@@ -112,7 +112,7 @@ export function createUserCreator(options: CreateUsersOptions): UserRepository['
   /** A used key matters more than a taken e-mail. It is looked up after the write, so that nothing can fail behind one. */
   async function isOfUsedKey(error: unknown, claim?: IdempotencyClaim): Promise<boolean> {
     if (violates(error, 'idempotency_keys_primary_key')) return true
-    if (claim === undefined || !isEmailTaken(error)) return false
+    if (claim === undefined || (error as ServiceError).code !== 'email_taken') return false
     return (await reads.findIdempotentCreate(claim.keyHash)) !== undefined
   }
 
@@ -125,10 +125,6 @@ export function createUserCreator(options: CreateUsersOptions): UserRepository['
       throw sqlStateOf(error) === NO_MORE_IDS ? usedUp('ids') : error
     }
   }
-}
-
-function isEmailTaken(error: unknown): boolean {
-  return error instanceof ServiceError && error.code === 'email_taken'
 }
 
 /** What no other write may claim at the same time. */

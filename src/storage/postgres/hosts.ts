@@ -17,8 +17,6 @@ export interface HostsOptions {
   readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
   /** Called when no host answers any more, or another one takes over: what runs on earlier connections gets no answer. */
   readonly onLost: () => void
-  /** Whether the database is left alone until the next call: then no host is looked for. */
-  readonly isResting: () => boolean
 }
 
 const CONNECT_TIMEOUT_MS = 1000
@@ -43,7 +41,7 @@ export type Hosts = ReturnType<typeof createHosts>
  * Throws `UnusableDatabase` if a file of the location cannot be used.
  */
 export function createHosts(options: HostsOptions) {
-  const { location, onWarning = () => {}, onLost, isResting } = options
+  const { location, onWarning = () => {}, onLost } = options
   const timeoutMs = Math.min(location.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, CONNECT_TIMEOUT_MS)
   const configs = createClientConfigs(location)
   /** Why the last attempt failed, if it did. */
@@ -53,6 +51,7 @@ export function createHosts(options: HostsOptions) {
   let generation = 0
   let isSeeking = false
   let looking: Promise<void> | undefined
+  let isResting = false
   let isClosed = false
 
   async function attempt(settings: SessionSettings, onBroken: () => void): Promise<Connection> {
@@ -89,7 +88,7 @@ export function createHosts(options: HostsOptions) {
     if (isSeeking) return
     isSeeking = true
     let pauseMs = FIRST_PAUSE_MS
-    while (!isClosed && !isResting() && (failure !== undefined || isReadOnly)) {
+    while (!isClosed && !isResting && (failure !== undefined || isReadOnly)) {
       await sleep(pauseMs, undefined, { ref: false })
       pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)
       if (!isClosed) await look()
@@ -116,6 +115,7 @@ export function createHosts(options: HostsOptions) {
      * connection breaks. Throws what went wrong, and at once while the last attempt failed and a host is looked for.
      */
     connect: async (settings: SessionSettings, onBroken: () => void) => {
+      isResting = false
       if (failure !== undefined && isSeeking) throw failure
       return attempt(settings, onBroken)
     },
@@ -125,6 +125,10 @@ export function createHosts(options: HostsOptions) {
     distrust: () => {
       generation++
       if (!isClosed) look()
+    },
+    /** Looks for no host until the next connection is asked for. */
+    rest: () => {
+      isResting = true
     },
     close: () => {
       isClosed = true

@@ -58,11 +58,6 @@ const SET_LOCALLY = `
   SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true),
     set_config('idle_in_transaction_session_timeout', $3, true)`
 
-const SELECT_READ_ONLY = {
-  name: 'is_read_only',
-  text: `SELECT current_setting('transaction_read_only') = 'on'`,
-}
-
 /** The first connection may be one that a restart of the server has left behind, and so may the second. */
 const MAX_REPEATS = 2
 
@@ -83,7 +78,7 @@ interface Progress {
   isCommitting: boolean
 }
 
-export interface OpenConnectionsOptions extends Omit<HostsOptions, 'onLost' | 'isResting'> {
+export interface OpenConnectionsOptions extends Omit<HostsOptions, 'onLost'> {
   /** How long one statement of long work may take; 20 seconds by default. */
   readonly longStatementMs?: number
   /** As that of `OpenStorageOptions`. */
@@ -93,10 +88,8 @@ export interface OpenConnectionsOptions extends Omit<HostsOptions, 'onLost' | 'i
 /** Connections to a database. They are made when they are needed. */
 export function openConnections(options: OpenConnectionsOptions): Connections {
   const { longStatementMs = LONG.statementTimeoutMs, onCommit } = options
-  let isResting = false
   const hosts = createHosts({
     ...options,
-    isResting: () => isResting,
     onLost: () => {
       for (const name of LONG_LANES)
         lanes[name].destroyUsed(new NoAnswer('the server does not answer'))
@@ -169,7 +162,6 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
 
   async function run<T>(work: Work<T>): Promise<T> {
     calls.enter()
-    isResting = false
     const deadline = performance.now() + CALL_MS
     try {
       for (let repeats = 0; ; repeats++) {
@@ -198,20 +190,24 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
         lane: 'short',
         run: async connection => {
           requireWritable(connection)
-          await connection.query(statement)
+          const [[isReadOnly] = [false]] = await connection.query<[boolean]>(statement)
           // A server that was told so on the way keeps its connections.
-          const [[isReadOnly] = [false]] = await connection.query<[boolean]>(SELECT_READ_ONLY)
           if (isReadOnly) hosts.distrust()
           requireWritable({ isReadOnly })
         },
       }),
     rest: () => {
-      isResting = true
+      hosts.rest()
       for (const lane of Object.values(lanes)) lane.endIdle()
     },
-    report: () => ({
-      connections: addUp(Object.values(lanes).map(lane => lane.report())),
-    }),
+    report: () => {
+      const reports = Object.values(lanes).map(lane => lane.report())
+      const sum = (of: keyof ReturnType<Lane['report']>) =>
+        reports.reduce((total, report) => total + report[of], 0)
+      return {
+        connections: { active: sum('active'), idle: sum('idle'), waiting: sum('waiting') },
+      }
+    },
     close: async (last = Promise.resolve()) => {
       const all = last.then(calls.close)
       await withinPatience(CLOSE_MS, all).catch(() => {})
@@ -223,14 +219,6 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
       await all
     },
   }
-}
-
-function addUp(lanes: readonly ReturnType<Lane['report']>[]): ReturnType<Lane['report']> {
-  return lanes.reduce((one, other) => ({
-    active: one.active + other.active,
-    idle: one.idle + other.idle,
-    waiting: one.waiting + other.waiting,
-  }))
 }
 
 async function inMode<T>(connection: Connection, work: Work<T>, progress: Progress): Promise<T> {

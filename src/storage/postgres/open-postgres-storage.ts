@@ -32,7 +32,11 @@ const START_PATIENCE_MS = 10_000
 
 const START_PAUSE_MS = 100
 
-const PING = { name: 'ping', text: 'SELECT FROM users WHERE id = 1' }
+const PING = {
+  name: 'ping',
+  text: `
+    SELECT current_setting('transaction_read_only') = 'on', EXISTS (SELECT FROM users WHERE id = 1)`,
+}
 
 /** After this time without use, which is less than a minute, the server is left alone. It may then sleep. */
 const IDLE_AFTER_MS = 55_000

@@ -78,8 +78,6 @@ interface ReadRow extends UserRow {
   readonly xmin: string
 }
 
-type Delete = Pick<ReadRow, 'id'> & Partial<Pick<ReadRow, 'xmin'>>
-
 interface Change {
   readonly before: ReadRow
   readonly after: UserRow
@@ -119,16 +117,18 @@ export function createUserUpdates(
     )
   })
 
-  const remove = joinWrites<Delete, boolean>(async deletes => {
-    const values = columnsOf(deletes.map(({ id, xmin }) => [id, xmin]))
-    const rows = await connections.write<[id: number, isDeleted: boolean]>(DELETE, values, {
-      countWrites: found => deletes.length - found.filter(([, isDeleted]) => !isDeleted).length,
-    })
-    const found = new Map(rows)
-    return deletes.map(({ id }) =>
-      found.get(id) === false ? { error: HELD } : { value: found.has(id) },
-    )
-  })
+  const remove = joinWrites<{ readonly id: number; readonly xmin?: string }, boolean>(
+    async deletes => {
+      const values = columnsOf(deletes.map(({ id, xmin }) => [id, xmin]))
+      const rows = await connections.write<[id: number, isDeleted: boolean]>(DELETE, values, {
+        countWrites: found => deletes.length - found.filter(([, isDeleted]) => !isDeleted).length,
+      })
+      const found = new Map(rows)
+      return deletes.map(({ id }) =>
+        found.get(id) === false ? { error: HELD } : { value: found.has(id) },
+      )
+    },
+  )
 
   /** Looks first: the server writes a violation of the constraint into its log, with the e-mail. */
   async function requireFree(email: string, before: UserRow): Promise<void> {
