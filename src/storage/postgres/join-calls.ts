@@ -1,4 +1,5 @@
 import { ServiceError } from '../../errors.ts'
+import { isOutage } from './postgres-errors.ts'
 
 /** What became of one item of a batch. */
 export type Outcome<T> = { readonly value: T } | { readonly error: unknown }
@@ -42,7 +43,7 @@ export function joinCalls<In, Out>({
 
   async function flush(): Promise<void> {
     const error = await runBatch(pending.splice(0, MAX_ITEMS))
-    if (isOfStorage(error) && !isOfOne(error)) rejectPending(error)
+    if (isOutage(error) && !isOfOne(error)) rejectPending(error)
     if (pending.length > 0) setImmediate(flush)
     else isBusy = false
   }
@@ -82,12 +83,6 @@ export function joinCalls<In, Out>({
       runBatch([{ item, resolve, reject }])
     })
   return Object.assign(call, { alone })
-}
-
-function isOfStorage(error: unknown): error is ServiceError {
-  return (
-    error instanceof ServiceError && ['storage_unavailable', 'outcome_unknown'].includes(error.code)
-  )
 }
 
 /** The same for what is found by a key. A batch asks for each key once. */
