@@ -143,9 +143,6 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
   const writes = createCallGate(maxWaitingWrites)
   const words = indexedWords(connections)
   let usedAt = steadyNow()
-  const note = () => {
-    usedAt = steadyNow()
-  }
   const isIdle = () => steadyNow() - usedAt > IDLE_AFTER_MS
   const resting = setInterval(() => isIdle() && connections.rest(), LOOK_MS).unref()
   const filler = createWordFiller(words, { ...options, isIdle })
@@ -155,27 +152,28 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
     await writes.close()
   }
 
-  const imports = createPostgresUserImportStore(connections, now)
-  const bans = createPostgresBanStore(connections, options)
+  /** The same functions for callers: each call is a use of the database, and those of `gated` pass the gate. */
+  function serve<T extends object>(calls: T, ...gated: readonly (keyof T)[]): T {
+    const served = Object.entries(calls).map(([name, call]) => {
+      const run = gated.includes(name as keyof T) ? through(writes, call) : call
+      const use = (...args: unknown[]) => {
+        usedAt = steadyNow()
+        return run(...args)
+      }
+      return [name, use]
+    })
+    return Object.fromEntries(served)
+  }
+
   const statements = createPostgresSharedStatements(connections)
-  const apiKeys = createApiKeyStore(statements)
   const signingKey = createSigningKeys(statements)
   const { read, last, ...housekeeping } = createPostgresUserChanges(connections)
   return {
-    users: noteCalls(note, createUsers({ connections, now, steadyNow, writes })),
-    changes: { ...noteCalls(note, { read, last }), ...housekeeping },
-    imports: noteCalls(note, { ...imports, write: through(writes, imports.write) }),
-    bans: noteCalls(note, {
-      ...bans,
-      save: through(writes, bans.save),
-      lift: through(writes, bans.lift),
-    }),
-    apiKeys: noteCalls(note, {
-      ...apiKeys,
-      create: through(writes, apiKeys.create),
-      revoke: through(writes, apiKeys.revoke),
-      recordUses: through(writes, apiKeys.recordUses),
-    }),
+    users: serve(createUsers(connections, options), 'create', 'update', 'replaceDigest', 'delete'),
+    changes: { ...serve({ read, last }), ...housekeeping },
+    imports: serve(createPostgresUserImportStore(connections, now), 'write'),
+    bans: serve(createPostgresBanStore(connections, options), 'save', 'lift'),
+    apiKeys: serve(createApiKeyStore(statements), 'create', 'revoke', 'recordUses'),
     signingKey: name => untilReachable(() => signingKey(name)),
     // A statement sees what was committed before it.
     readAnew: () => {},
@@ -192,35 +190,18 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
   }
 }
 
-/** The same functions, each of which calls `note` first. */
-function noteCalls<T extends object>(note: () => void, calls: T): T {
-  const noted = Object.entries(calls).map(([name, call]) => [
-    name,
-    (...args: unknown[]) => {
-      note()
-      return call(...args)
-    },
-  ])
-  return Object.fromEntries(noted)
-}
-
-interface UsersOptions extends Pick<OpenStorageOptions, 'now' | 'steadyNow'> {
-  readonly connections: Connections
-  readonly writes: ReturnType<typeof createCallGate>
-}
-
 /** Users in the table `users`. Those calls of one turn of the event loop that do the same share statements. */
-function createUsers({ connections, writes, ...clocks }: UsersOptions): UserRepository {
-  const reads = createShortReads(connections, clocks.steadyNow)
-  const parts = { connections, reads, contended: createContendedWrites(), ...clocks }
-  const updates = createUserUpdates(parts)
+function createUsers(
+  connections: Connections,
+  { now, steadyNow }: Pick<OpenStorageOptions, 'now' | 'steadyNow'>,
+): UserRepository {
+  const reads = createShortReads(connections, steadyNow)
+  const parts = { connections, reads, contended: createContendedWrites(), now, steadyNow }
   return {
     ...reads,
     ...createUserLists(connections),
+    ...createUserUpdates(parts),
+    create: createUserCreator(parts),
     ping: () => connections.ping(PING),
-    create: through(writes, createUserCreator(parts)),
-    update: through(writes, updates.update),
-    replaceDigest: through(writes, updates.replaceDigest),
-    delete: through(writes, updates.delete),
   }
 }
