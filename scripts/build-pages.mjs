@@ -41,7 +41,7 @@ function packDocs() {
       ...['shared/icon.svg', 'shared/shared.css', 'docs/docs.css', 'docs/start.js'].map(name =>
         fileOf(join(PAGES, name)),
       ),
-      ...['home/home.css', 'home/copy.js'].map(name => fileOf(join(PAGES, name))),
+      ...['home/home.css', 'home/commands.js'].map(name => fileOf(join(PAGES, name))),
       ...shipped.map(name => fileOf(join(SWAGGER_UI, name))),
     ],
     { 'index.html': join(PAGES, 'docs/index.html'), 'home.html': join(PAGES, 'home/index.html') },

@@ -39,23 +39,17 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
     onHostRefused: createHostLog(lines),
     settings: config,
   })
-  const server = createHttpServer({
+  stopping.begin.then(history.close)
+  return createHttpServer({
     app,
     stopping,
     log,
     onListening: onLoopback => {
       isLoopback = onLoopback
+      history.start()
     },
     capacity: { ...CAPACITY, maxConnections },
+    keepAliveTimeoutMs: config.keepAliveTimeoutMs,
     onLateRequest: () => {},
   })
-  stopping.begin.then(history.close)
-  return {
-    ...server,
-    listen: async address => {
-      const bound = await server.listen(address)
-      history.start()
-      return bound
-    },
-  }
 }

@@ -11,7 +11,7 @@ import { createLimiter, type Limiter, type RuleChanges } from './limits/limiter.
 import { createMemoryCounterStore } from './limits/memory-counter-store.ts'
 import { createNotices } from './limits/notices.ts'
 import type { RuleLines } from './limits/rule-lines.ts'
-import { LimitsRefused, loadLimits } from './limits/rules/load-limits.ts'
+import { loadLimits } from './limits/rules/load-limits.ts'
 import { findWarnings, type RuleSurroundings } from './limits/rules/rule-warnings.ts'
 import { type CheckedLimits, NO_LIMITS } from './limits/rules/rules-schema.ts'
 import type { LimitsReport } from './limits/tallies.ts'
@@ -124,8 +124,8 @@ export async function readLimits(
   try {
     return await loadLimits(path)
   } catch (error) {
-    if (!(error instanceof LimitsRefused)) throw error
-    throw new OperatorError(describe(error.mistakes))
+    if (!(error instanceof OperatorError)) throw error
+    throw new OperatorError(describe(error.problems))
   }
 }
 
@@ -146,8 +146,8 @@ async function reload(path: string, { config, log, limiter }: ReloadParts): Prom
     log.info(changes, 'limits reloaded')
     return changes
   } catch (err) {
-    if (err instanceof LimitsRefused) {
-      const { mistakes } = err
+    if (err instanceof OperatorError) {
+      const { problems: mistakes } = err
       log.error({ mistakes }, 'limits file is invalid, keeping the previous rules')
       const errors = [{ field: 'LIMITS_FILE', messages: mistakes }]
       throw new ServiceError('limits_invalid', { errors })

@@ -131,7 +131,7 @@ function loggerOf({ LOG_LEVEL: level }: UserRecordsSettings, logger: Logger | un
 
 /** Settings of the server that listens. The program that mounts the service has a server of its own. */
 const OF_SERVER =
-  /^(?:HOST|PORT|MANAGEMENT_\w+|SHUTDOWN_TIMEOUT|MAX_(?:CONNECTIONS|EVENT_LOOP_DELAY|WAITING_REQUESTS))$/
+  /^(?:HOST|PORT|MANAGEMENT_\w+|(?:KEEP_ALIVE|SHUTDOWN)_TIMEOUT|MAX_(?:CONNECTIONS|EVENT_LOOP_DELAY|WAITING_REQUESTS))$/
 
 const HOSTS = 'ALLOWED_HOSTS'
 

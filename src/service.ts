@@ -68,7 +68,7 @@ type Closers = (() => unknown)[]
 async function openParts(options: AppOptions, closers: Closers) {
   const { config, log, stopping, clocks = createClocks(), isOnLoopback = () => false } = options
   const rulesOfLimits = options.limits ?? (await readOwnLimits(config))
-  const metrics = config.managementPort === undefined ? undefined : await createMetrics()
+  const metrics = await openMetrics(config)
 
   const storage = await openStorage(config, {
     ...clocks,
@@ -148,18 +148,15 @@ async function openParts(options: AppOptions, closers: Closers) {
     readAnew: storage.readAnew,
     /** For operators. */
     bans: limits?.bans ?? createControlWithoutRules(storage.bans),
-    /** What this process has counted, and how it is now; `undefined` without a management port. */
-    reporter:
-      metrics &&
-      createReporter({
-        checks,
-        metrics,
-        storage,
-        passwords,
-        limits: limitsReport,
-        wholeLists: users.whole,
-        feed: () => ({ ...changes.report(), deletions: forgetting.kept() }),
-      }),
+    /** What a report of the service is made of. */
+    sources: {
+      checks,
+      storage,
+      passwords,
+      limits: limitsReport,
+      wholeLists: users.whole,
+      feed: () => ({ ...changes.report(), deletions: forgetting.kept() }),
+    },
     /** As `Operations` says. */
     reloadLimits: async () => {
       if (limits !== undefined && config.limitsFile !== undefined) {
@@ -184,13 +181,14 @@ export async function openService(options: ServiceOptions) {
   const stopping = createStopping()
   let isLoopback = false
   const opened = await openApp({ ...options, stopping, isOnLoopback: () => isLoopback })
-  const { app, readAnew, metrics, reporter, ...others } = opened
+  const { app, readAnew, metrics, sources, ...others } = opened
   const server = createHttpServer({
     ...options,
     app,
     stopping,
     metrics: metrics?.requests,
     capacity: options.config,
+    keepAliveTimeoutMs: options.config.keepAliveTimeoutMs,
     onListening: onLoopback => {
       isLoopback = onLoopback
     },
@@ -200,13 +198,11 @@ export async function openService(options: ServiceOptions) {
     ...others,
     server,
     /** For the management port; `undefined` without one. */
-    operations: metrics &&
-      reporter && {
-        ...others,
-        metrics,
-        report: () => reporter.report(server),
-        count: () => reporter.count(server),
-      },
+    operations: metrics && {
+      ...others,
+      metrics,
+      ...createReporter({ ...sources, metrics, server }),
+    },
   }
 }
 
@@ -221,8 +217,9 @@ async function openLimits(options: LimitsOptions): Promise<OpenLimits> {
   return (await import('./open-limits.ts')).openLimits(options)
 }
 
-/** Imported only with a management port: prom-client takes 12 MB. */
-async function createMetrics(): Promise<Metrics> {
+/** Only with a management port: prom-client takes 12 MB. */
+async function openMetrics({ managementPort }: Config): Promise<Metrics | undefined> {
+  if (managementPort === undefined) return undefined
   return (await import('./ops/metrics/create-metrics.ts')).createMetrics()
 }
 

@@ -277,7 +277,7 @@ describe('settings', () => {
 
   test.each(Object.entries(VARIABLES))('%s is taken, or refused by name', async (name, kind) => {
     const ofServer =
-      /^(?:HOST|PORT|MANAGEMENT_(?:PORT|HOST|TOKEN)|SHUTDOWN_TIMEOUT|MAX_(?:CONNECTIONS|EVENT_LOOP_DELAY|WAITING_REQUESTS))$/
+      /^(?:HOST|PORT|MANAGEMENT_(?:PORT|HOST|TOKEN)|(?:KEEP_ALIVE|SHUTDOWN)_TIMEOUT|MAX_(?:CONNECTIONS|EVENT_LOOP_DELAY|WAITING_REQUESTS))$/
     const withoutDefault: Readonly<Record<string, string>> = {
       ...{ TRUST_PROXY: '1', CORS_ORIGINS: '*', LIMITS_FILE: 'none.json', MANAGEMENT_PORT: '0' },
       MANAGEMENT_TOKEN: 'x'.repeat(16),

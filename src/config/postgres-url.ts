@@ -21,6 +21,7 @@ const PARAMETERS: Readonly<Record<string, Parameter>> = {
   ],
   user: ['PGUSER'],
   password: ['PGPASSWORD'],
+  passfile: ['PGPASSFILE'],
   dbname: ['PGDATABASE'],
   sslmode: [
     'PGSSLMODE',
@@ -99,6 +100,8 @@ export function locatePostgres(text: string, variables: Environment, refuse: Ref
     user,
     database: given.dbname ?? user,
     password: given.password || undefined,
+    /** Where `password` comes from if it is left out: the path of a file as libpq has it, which is read for each connection. */
+    passwordFile: given.passfile,
     /** `undefined` for connections without TLS. */
     tls: tlsOf(given),
     /** Whether a password is bound to the certificate of the server: never, where both can do it, or always. */

@@ -127,6 +127,12 @@ const SETTINGS = {
   /** `undefined` without CORS. */
   corsOrigins: ['CORS_ORIGINS', values.origins],
   bodyLimitBytes: ['BODY_LIMIT', values.size('100mb', 'such as 100kb'), '100kb'],
+  /** How long an idle connection stays open. */
+  keepAliveTimeoutMs: [
+    'KEEP_ALIVE_TIMEOUT',
+    values.duration('1 hour', 'such as 65s, longer than the proxy in front keeps it', '1s'),
+    '65s',
+  ],
   changesRetentionMs: [
     'CHANGES_RETENTION',
     values.duration('3650 days', 'such as 30d', '1 hour'),

@@ -58,7 +58,7 @@ export function maskCredentials(text: string, mayHoldPassword = false): string {
 
 const LOGIN = /^([^/]*\/\/)[^@/]*@/
 
-const SECRET_NAME = /(?:pass|pwd|secret|token|key)\w*\s*$/i
+const SECRET_NAME = /(?:pass(?!file)|pwd|secret|token|key)\w*\s*$/i
 
 /** Whether it is known where a text with // has a password: a URL with an @ in no other part, a list of places, or a path. */
 function isUnderstood(text: string): boolean {

@@ -3,7 +3,7 @@ import type { ErrorRequestHandler, Request, RequestHandler } from 'express'
 import type { Logger } from 'pino'
 import { type ErrorCode, type FieldError, kindOf, ServiceError } from '../errors.ts'
 import { performance, setTimeout } from '../timers.ts'
-import { uriPath } from './mount.ts'
+import { mountPath, uriPath } from './mount.ts'
 import { PROBLEM_TYPE, prefersToJson } from './negotiation.ts'
 import { breakOff, type Reply, type SendReply } from './reply.ts'
 
@@ -125,7 +125,7 @@ function problemsOfField({ at, messages }: FieldError) {
   return messages.map(detail => ({ detail, ...place }))
 }
 
-/** The path that was sent, with the path under which another application has mounted this one. */
-function asInstance({ baseUrl = '' }: Request, path: string): string {
-  return uriPath(baseUrl + path)
+/** The path that was sent, with the path under which clients find the service. */
+function asInstance(request: Request, path: string): string {
+  return uriPath(mountPath(request) + path)
 }

@@ -17,7 +17,7 @@ export function createExpressApp(trustProxy: false | number | readonly string[])
   return app
 }
 
-type Trust = (address: string, hop: number) => boolean
+type Trust = (address: string | undefined, hop: number) => boolean
 
 /** The address of a connection on a Unix socket, which has none. */
 const LOOPBACK = '127.0.0.1'
@@ -45,6 +45,12 @@ function readForwardedAddresses(app: Application): void {
       return ip === undefined ? undefined : withoutPort(ip)
     },
   })
+}
+
+/** Whether the program at the other end of the connection may say what the client has sent. */
+export function isFromTrustedProxy({ app, socket }: Request): boolean {
+  const isTrusted: Trust = app.get('trust proxy fn')
+  return !hasLostAddress(socket) && isTrusted(socket.remoteAddress, 0)
 }
 
 /** Whether a client of TCP was gone before its address was read, so that nobody knows whether it is a trusted proxy. */

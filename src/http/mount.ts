@@ -1,11 +1,18 @@
 import type { Request } from 'express'
+import { isFromTrustedProxy } from './express-app.ts'
+
+/** One path without an empty segment, as in `X-Forwarded-Prefix: /accounts`, and what follows it. */
+const PREFIX = /^((?:\/[^/,]+)+)\/?$/
 
 /**
- * The path under which another application has mounted this one, for URLs; empty without one. Where the mount has a parameter,
- * clients choose what it is.
+ * The path under which clients find this application, for URLs; empty without one: what a trusted proxy has removed, then where
+ * another application has mounted this one. Clients may choose either, if a proxy passes their header on or the mount has a
+ * parameter.
  */
-export function mountPath({ baseUrl }: Request): string {
-  return uriPath(baseUrl)
+export function mountPath(request: Request): string {
+  const { headers, baseUrl = '' } = request
+  const [, prefix = ''] = PREFIX.exec(String(headers['x-forwarded-prefix'])) ?? []
+  return uriPath(prefix !== '' && isFromTrustedProxy(request) ? prefix + baseUrl : baseUrl)
 }
 
 /** Escapes what a URI must not contain, such as a stray percent sign. A path of `//x` would name a host. */

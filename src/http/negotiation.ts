@@ -1,5 +1,7 @@
 /** Proactive negotiation by the Accept header: RFC 9110 12.5.1. */
 
+import { ServiceError } from '../errors.ts'
+
 export const JSON_TYPE = 'application/json'
 export const PROBLEM_TYPE = 'application/problem+json'
 export const HTML_TYPE = 'text/html'
@@ -115,4 +117,11 @@ function parseParameters(text: string): MediaType['parameters'] {
     name: name.toLowerCase(),
     value,
   }))
+}
+
+/** `not_acceptable`: the client accepts none of these types. */
+export function notAcceptable(types: readonly string[]): ServiceError {
+  return new ServiceError('not_acceptable', {
+    message: `Only ${types.join(' or ')} is available`,
+  })
 }

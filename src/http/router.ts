@@ -3,7 +3,7 @@ import { ServiceError } from '../errors.ts'
 import type { Action } from './actions.ts'
 import { ACCEPT_PATCH, readJsonBody } from './body.ts'
 import type { RefuseAtOnce } from './error-handler.ts'
-import { isAcceptable, JSON_TYPE } from './negotiation.ts'
+import { isAcceptable, JSON_TYPE, notAcceptable } from './negotiation.ts'
 import type { Reply, SendReply } from './reply.ts'
 import { type StreamReply, sendStream } from './stream.ts'
 
@@ -68,11 +68,11 @@ export function createRouteParts({
 
 /** Throws `not_acceptable` unless the Accept header allows one of `types`. */
 export function accept(...types: readonly string[]): RequestHandler {
-  const message = `Only ${types.join(' or ')} is available`
+  const refusal = notAcceptable(types)
   return ({ headers: { accept: sent } }, _response, next) => {
     const isUsual = sent === undefined || sent === '*/*' || sent === types[0]
     if (!isUsual && !isAcceptable(sent, types)) {
-      throw new ServiceError('not_acceptable', { message })
+      throw refusal
     }
     next()
   }

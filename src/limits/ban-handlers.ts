@@ -1,23 +1,24 @@
-import type { Request, RequestHandler } from 'express'
+import type { RequestHandler } from 'express'
 import { ServiceError } from '../errors.ts'
 import { beforeEnd } from '../http/before-end.ts'
 import type { Ban } from './ban-store.ts'
 import { BLOCKED } from './filter-handlers.ts'
 import { guardRule, type RuleParts } from './guard-rule.ts'
 import { retryAfterSeconds } from './limit-headers.ts'
-import type { Notice } from './notices.ts'
+import { noticeOf } from './notices.ts'
 import { ownCopy } from './rules/memoize.ts'
+import type { LimitState } from './rules/request-facts.ts'
 import type { CompiledBan } from './rules/rules-schema.ts'
-import { tallyPass, tallyRefusal } from './tallies.ts'
+import { tallyPass } from './tallies.ts'
 
 /** A handler of a ban rule: denies all requests of a client whose ban is in force. */
-export function standing(rule: CompiledBan, parts: RuleParts): RequestHandler {
-  const { keyOf, remainingMs, refuse } = openBan(rule, parts)
+export function denyBanned(rule: CompiledBan, parts: RuleParts): RequestHandler {
+  const { keyOf, stateOf, remainingMs, refuseBanned } = openBan(rule, parts)
   return (request, _response, next) => {
     if (parts.bans.isEmpty()) return next()
     const key = keyOf(request)
     const leftMs = remainingMs(key)
-    next(leftMs === undefined ? undefined : refuse(request, key, leftMs))
+    next(leftMs === undefined ? undefined : refuseBanned(stateOf(request, key), leftMs))
   }
 }
 
@@ -25,57 +26,57 @@ export function standing(rule: CompiledBan, parts: RuleParts): RequestHandler {
  * The other handler of a ban rule: counts what matches as a strike, and bans the client at the last one. Counts are exact, so one
  * request alone sees the one that is `maxretry`. A later one bans the client if that has not happened.
  */
-export function strike(rule: CompiledBan, parts: RuleParts): RequestHandler {
-  const { notices } = parts
+export function countStrike(rule: CompiledBan, parts: RuleParts): RequestHandler {
   const { limit, banMs, isDryRun, deniesStrikes } = rule
-  const { tally, onMatch, count, noticeOf, ...ban } = openBan(rule, parts)
-  return onMatch(async (request, _response, next, key) => {
+  const { tally, stateOf, onMatch, count, refuse, ...ban } = openBan(rule, parts)
+  return onMatch(async (state, _response, next) => {
+    const { key } = state
     // Let in before its ban, or in a dry run. Its ban is not prolonged.
     if (ban.remainingMs(key) !== undefined) return next()
-    const counted = await count(request, key)
+    const strikes = await count(state)
     // Without a key, nothing is counted.
-    const { count: strikes = 0 } = counted ?? {}
-    const hasStoreFailed = strikes === 0 && key !== undefined
+    const hasStoreFailed = strikes === undefined && key !== undefined
     if (hasStoreFailed) return next()
-    const notice = noticeOf(request, key, counted?.count)
-    if (strikes > limit) {
-      if (ban.isMissing(key)) await ban.begin(notice)
-      return next(ban.refuse(request, key, ban.remainingMs(key) ?? banMs))
+    if (strikes !== undefined && strikes > limit) {
+      if (ban.isMissing(key)) await ban.begin(state)
+      // The notice of a banned client has no count.
+      return next(ban.refuseBanned(stateOf(state.request, key), ban.remainingMs(key) ?? banMs))
     }
     const isLast = strikes === limit
-    if (isLast) await ban.begin(notice)
-    if (isLast || deniesStrikes) notices.publish(notice)
-    if (strikes > 0) tally.counted++
-    if (!deniesStrikes) {
-      if (strikes > 0) tally.passed++
-      return next()
+    if (isLast) await ban.begin(state)
+    if (strikes !== undefined) tally.counted++
+    if (deniesStrikes) {
+      refuse(state, isLast ? { banEndsAt: ban.endsAt(banMs) } : {})
+      if (isDryRun) return next()
+      return next(isLast ? banned(banMs) : BLOCKED)
     }
-    tallyRefusal(tally, rule)
-    notices.mark(notice, isLast ? { banEndsAt: ban.endsAt(banMs) } : {})
-    if (isDryRun) next()
-    else next(isLast ? banned(banMs) : BLOCKED)
+    if (isLast) parts.notices.publish(noticeOf(rule, state))
+    if (strikes !== undefined) tally.passed++
+    next()
   })
 }
 
-/** In place of `strike` for a rule with `status`: counts what matches once its answer is known. A ban begins with the next request. */
-export function strikeByAnswer(rule: CompiledBan, parts: RuleParts): RequestHandler {
+/** For a rule with `status`: counts what matches once its answer is known. A ban begins with the next request. */
+export function countStrikeByAnswer(rule: CompiledBan, parts: RuleParts): RequestHandler {
   const { limit, statuses = new Set() } = rule
-  const { tally, onMatch, count, noticeOf, ...ban } = openBan(rule, parts)
-  return onMatch((request, response, next, key) => {
-    beforeEnd(response, statuses, async () => {
-      if (ban.remainingMs(key) !== undefined) return
-      const counted = await count(request, key)
-      if (counted === undefined) return
-      const isBeyond = counted.count > limit
-      if (isBeyond && !ban.isMissing(key)) return
-      const notice = noticeOf(request, key, counted.count)
-      if (counted.count >= limit) {
-        const isFirst = await ban.begin(notice)
-        if (isBeyond && !isFirst) return
-        parts.notices.publish(notice)
-      }
-      tallyPass(tally)
-    })
+  const { tally, onMatch, count, ...ban } = openBan(rule, parts)
+
+  async function strike(state: LimitState): Promise<void> {
+    if (ban.remainingMs(state.key) !== undefined) return
+    const strikes = await count(state)
+    if (strikes === undefined) return
+    const isBeyond = strikes > limit
+    if (isBeyond && !ban.isMissing(state.key)) return
+    if (strikes >= limit) {
+      const isFirst = await ban.begin(state)
+      if (isBeyond && !isFirst) return
+      parts.notices.publish(noticeOf(rule, state))
+    }
+    tallyPass(tally)
+  }
+
+  return onMatch((state, response, next) => {
+    beforeEnd(response, statuses, () => strike(state))
     next()
   })
 }
@@ -104,23 +105,20 @@ function openBan(rule: CompiledBan, parts: RuleParts) {
      */
     isMissing: (key: string | undefined) => !isDryRun && remainingMs(key) === undefined,
 
-    /** Bans the client whose strike a notice is about. False if another process was first. */
-    begin: async (notice: Notice): Promise<boolean> => {
-      const key = ownCopy(notice.key ?? '')
+    /** Bans the client of a request. False if another process was first. */
+    begin: async (state: LimitState): Promise<boolean> => {
+      const key = ownCopy(state.key ?? '')
       const banEndsAt = endsAt(banMs)
       const isFirst = await bans.add({ ...idOf(key), forMs: banMs })
-      if (isFirst) notices.writeLine('warn', notice, 'client banned', { banEndsAt })
+      if (isFirst) notices.writeLine('warn', noticeOf(rule, state), 'client banned', { banEndsAt })
       const ban = { rule: rule.name, clientKey: key }
       void forgetStrikes(ban, parts, remainingMs(key))
       return isFirst
     },
 
     /** Reports a request of a banned client. Returns the error for it; `undefined` if the rule is in dry run. */
-    refuse: (request: Request, key: string | undefined, remainingMs: number) => {
-      tallyRefusal(guarded.tally, rule)
-      const notice = guarded.noticeOf(request, key)
-      notices.publish(notice)
-      notices.mark(notice, { banEndsAt: endsAt(remainingMs) })
+    refuseBanned: (state: LimitState, remainingMs: number) => {
+      guarded.refuse(state, { banEndsAt: endsAt(remainingMs) })
       return isDryRun ? undefined : banned(remainingMs)
     },
   }

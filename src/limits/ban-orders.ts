@@ -20,12 +20,12 @@ export interface BanSurroundings {
   readonly bans: readonly CompiledBan[] | undefined
   /** False with CACHE_STORE=none: bans then have no effect. */
   readonly isCounting: boolean
-  /** Milliseconds since the epoch. */
-  readonly now: number
 }
 
-/** The ban that an order asks for, or all mistakes in it. */
-export type CheckedBan = { readonly ban: Ban } | { readonly mistakes: readonly BanMistake[] }
+/** The ban that an order asks for, without its end, or all mistakes in the order. */
+type CheckedBan =
+  | { readonly ban: Omit<Ban, 'endsAt'> }
+  | { readonly mistakes: readonly BanMistake[] }
 
 /** Reports what is wrong with a field. */
 type Refuse = (message: string) => undefined
@@ -42,8 +42,7 @@ export function checkBanOrder(order: BanOrder, surroundings: BanSurroundings): C
   const time = findTime(order.for, refuse('for'))
   if (rule === undefined || clientKey === undefined || mistakes.length > 0) return { mistakes }
   const lastsMs = Math.ceil(time ?? rule.banMs)
-  const endsAt = Math.ceil(surroundings.now + lastsMs)
-  return { ban: { rule: rule.name.toWellFormed(), clientKey, endsAt, lastsMs } }
+  return { ban: { rule: rule.name.toWellFormed(), clientKey, lastsMs } }
 }
 
 function findRule(
@@ -79,9 +78,9 @@ function findClient(
 
 function findTime(value: unknown, refuse: Refuse): number | undefined {
   if (value === undefined || value === null) return undefined
-  const isTime = typeof value === 'string' || typeof value === 'number'
-  const ms = isTime ? durationMs(value) : undefined
-  return ms ?? refuse('must be a time such as "1 hour", more than 0 and at most a year')
+  return (
+    durationMs(value) ?? refuse('must be a time such as "1 hour", more than 0 and at most a year')
+  )
 }
 
 function findText(value: unknown, refuse: Refuse): string | undefined {
@@ -116,11 +115,10 @@ export function createBanControl(options: BanControlOptions): BanControl {
     },
 
     add: async order => {
-      const isCounting = store !== undefined
-      const surroundings = { bans: limiter.banRules(), isCounting, now: bans.now() }
+      const surroundings = { bans: limiter.banRules(), isCounting: store !== undefined }
       const checked = checkBanOrder(order, surroundings)
       if ('mistakes' in checked) throw banRefused(checked.mistakes)
-      const { ban } = checked
+      const ban = { ...checked.ban, endsAt: Math.ceil(bans.now() + checked.ban.lastsMs) }
       await bans.saved()
       await banStore.save(ban)
       bans.obey(ban)

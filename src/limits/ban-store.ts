@@ -69,16 +69,8 @@ export interface BanStore {
 /** The latest time that a JavaScript date can hold: ECMA-262 21.4.1.1. */
 export const MAX_DATE_MS = 8.64e15
 
-/** A ban as operators get it, from the commands with `--json` and from the management port. */
-export interface BanJson {
-  readonly rule: string
-  readonly client: string
-  /** ISO 8601. */
-  readonly ends_at: string
-}
-
-/** `now` is in milliseconds since the epoch. */
-export function jsonOf(ban: Ban, now: number): BanJson {
+/** A ban as operators get it from `--json` and the management port. `now` is by the clock of its store. */
+export function jsonOf(ban: Ban, now: number) {
   return { rule: ban.rule, client: ban.clientKey, ends_at: endOf(ban, now) }
 }
 

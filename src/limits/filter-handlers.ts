@@ -1,77 +1,81 @@
-import type { Request, RequestHandler } from 'express'
+import type { RequestHandler } from 'express'
 import { ServiceError } from '../errors.ts'
 import { beforeEnd } from '../http/before-end.ts'
-import { denyOverLimit } from './deny.ts'
+import { denyOverLimit } from './deny-over-limit.ts'
 import { guardRule, type RuleParts } from './guard-rule.ts'
-import { factsOf } from './rules/request-facts.ts'
-import type { CompiledFilterRule, CompiledThrottle, CompiledTrack } from './rules/rules-schema.ts'
-import { tallyPass, tallyRefusal } from './tallies.ts'
+import { noticeOf } from './notices.ts'
+import { factsOf, type LimitState } from './rules/request-facts.ts'
+import type {
+  CompiledFilterRule,
+  CompiledRateLimit,
+  CompiledThrottle,
+  CompiledTrack,
+} from './rules/rules-schema.ts'
+import { tallyPass } from './tallies.ts'
 
 /** Made once, so that a flood of denied requests does not create an error for each. */
 export const BLOCKED = new ServiceError('blocked')
 
 /** The handler of a safelist rule: what matches skips the rest of the chain, and the limits of its route. */
 export function pass(rule: CompiledFilterRule, parts: RuleParts): RequestHandler {
-  const { tally, onMatch, noticeOf } = guardRule(rule, parts)
-  return onMatch((request, _response, next) => {
-    factsOf(request).isSafe = true
+  const { tally, onMatch } = guardRule(rule, parts)
+  return onMatch((state, _response, next) => {
+    factsOf(state.request).isSafe = true
     tallyPass(tally)
-    parts.notices.publish(noticeOf(request))
+    parts.notices.publish(noticeOf(rule, state))
     next('router')
   })
 }
 
 /** The handler of a blocklist rule: what matches is `blocked`. */
 export function block(rule: CompiledFilterRule, parts: RuleParts): RequestHandler {
-  const { notices } = parts
-  const { tally, onMatch, noticeOf } = guardRule(rule, parts)
-  return onMatch((request, _response, next) => {
+  const { tally, onMatch, refuse } = guardRule(rule, parts)
+  return onMatch((state, _response, next) => {
     tally.counted++
-    tallyRefusal(tally, rule)
-    const notice = noticeOf(request)
-    notices.publish(notice)
-    notices.mark(notice)
+    refuse(state)
     next(rule.isDryRun ? undefined : BLOCKED)
   })
 }
 
-/** The handler of a throttle: denies what matches over its limit. */
-export function overLimit(rule: CompiledThrottle, parts: RuleParts): RequestHandler {
-  const { limit, windowMs } = rule
+/** The handler of a throttle, and of a limit on a route, which has headers too: denies what is over the limit. */
+export function throttle(
+  rule: CompiledThrottle | CompiledRateLimit,
+  parts: RuleParts,
+): RequestHandler {
+  const { type, name, isDryRun } = rule
   const { tally, onMatch, count } = guardRule(rule, parts)
   const deny = denyOverLimit(rule, parts)
-  return onMatch(async (request, response, next, key) => {
-    const counted = await count(request, key)
-    if (key === undefined || counted === undefined) return next()
-    if (counted.count > limit) {
-      return deny({ request, key, limit, windowMs, ...counted }, response, next)
-    }
+  const hasHeaders = type === 'rateLimit' && !isDryRun
+  return onMatch(async (state, response, next) => {
+    const counted = await count(state)
+    if (counted === undefined) return next()
+    if (hasHeaders) parts.addLimitHeaders(name, state)
+    if (counted > state.limit) return deny(state, response, next)
     tallyPass(tally)
     next()
   })
 }
 
 /** The handler of a track: reports what matches, with a limit only what is over it. */
-export function notify(rule: CompiledTrack, parts: RuleParts): RequestHandler {
+export function track(rule: CompiledTrack, parts: RuleParts): RequestHandler {
   const { notices } = parts
   const { statuses } = rule
-  const { tally, onMatch, count, noticeOf } = guardRule(rule, parts)
-  // Without a limit, each match is the first over none.
-  const limit = 'limit' in rule ? rule.limit : 0
+  const { tally, onMatch, count } = guardRule(rule, parts)
 
-  async function report(request: Request, key: string | undefined): Promise<void> {
-    const counted = 'limit' in rule ? await count(request, key) : { count: 1 }
+  async function report(state: LimitState): Promise<void> {
+    // Without a limit, each match is the first over none.
+    const counted = 'limit' in rule ? await count(state) : 1
     if (counted === undefined) return
     tallyPass(tally)
-    if (counted.count <= limit) return
-    const notice = noticeOf(request, key, counted.count)
+    if (counted <= state.limit) return
+    const notice = noticeOf(rule, state)
     notices.publish(notice)
-    if (counted.count === limit + 1) notices.writeLine('info', notice, 'request tracked')
+    if (counted === state.limit + 1) notices.writeLine('info', notice, 'request tracked')
   }
 
-  return onMatch(async (request, response, next, key) => {
-    if (statuses === undefined) await report(request, key)
-    else beforeEnd(response, statuses, () => report(request, key))
+  return onMatch(async (state, response, next) => {
+    if (statuses === undefined) await report(state)
+    else beforeEnd(response, statuses, () => report(state))
     next()
   })
 }

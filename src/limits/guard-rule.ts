@@ -1,9 +1,9 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import type { BanList } from './ban-list.ts'
-import type { Count, CounterStore } from './counter-store.ts'
+import type { CounterStore } from './counter-store.ts'
 import type { AddLimitHeaders } from './limit-headers.ts'
-import { type Notice, type Notices, noticeOf } from './notices.ts'
-import { factsOf } from './rules/request-facts.ts'
+import { type Notices, noticeOf } from './notices.ts'
+import { factsOf, type LimitState } from './rules/request-facts.ts'
 import type { CompiledCounter, CompiledFilterRule } from './rules/rules-schema.ts'
 import { type Tallies, tallyOf } from './tallies.ts'
 
@@ -19,12 +19,11 @@ export interface RuleParts {
   readonly now: () => number
 }
 
-/** A handler as for a parameter of a route in Express: it also gets what the request is counted by, if anything is. */
+/** A handler of Express for a request that a rule matches. */
 export type MatchHandler = (
-  request: Request,
+  state: LimitState,
   response: Response,
   next: NextFunction,
-  key: string | undefined,
 ) => void | Promise<void>
 
 /** What the handler of a rule needs of it. Failures are logged and not thrown: a limiter must never take the service down. */
@@ -32,7 +31,8 @@ export function guardRule(
   rule: CompiledFilterRule & Partial<CompiledCounter>,
   { store, notices, tallies }: RuleParts,
 ) {
-  const { type, name, limit, windowMs = 0 } = rule
+  const { type, name, isDryRun } = rule
+  const tally = tallyOf(tallies, rule)
   const keyOf = (request: Request) => (store === undefined ? undefined : rule.keyOf?.(request))
 
   function guard<T>(ask: () => T): T | undefined {
@@ -44,33 +44,59 @@ export function guardRule(
     }
   }
 
+  function stateOf(request: Request, key: string | undefined): LimitState {
+    const limit = valueFor(request, key, rule.limit)
+    const windowMs = valueFor(request, key, rule.windowMs)
+    return { request, key, limit, windowMs, count: undefined, resetsInMs: 0 }
+  }
+
   return {
-    tally: tallyOf(tallies, rule),
+    tally,
+    stateOf,
 
     /** Lets requests pass that the rule does not match, and those for which a function of the rule throws. */
     onMatch:
       (handle: MatchHandler): RequestHandler =>
       (request, response, next) => {
-        const match = guard(() => rule.matches(request) && { key: keyOf(request) })
-        return match ? handle(request, response, next, match.key) : next()
+        const state = guard(() => rule.matches(request) && stateOf(request, keyOf(request)))
+        return state ? handle(state, response, next) : next()
       },
 
     /** The key of a request, whether the rule matches it or not; `undefined` also if its function throws. */
     keyOf: (request: Request): string | undefined => guard(() => keyOf(request)),
 
-    /** Adds one to the count of the key of a request; `undefined` without a key, or if the store fails. */
-    count: async (request: Request, key: string | undefined): Promise<Count | undefined> => {
+    /** Adds one to the count of the key of a request. Returns the count; `undefined` without a key, or if the store fails. */
+    count: async (state: LimitState): Promise<number | undefined> => {
+      const { request, key, windowMs } = state
       if (store === undefined || key === undefined) return undefined
       try {
-        return await store.increment({ type, rule: name, key }, windowMs, factsOf(request))
+        Object.assign(
+          state,
+          await store.increment({ type, rule: name, key }, windowMs, factsOf(request)),
+        )
       } catch (error) {
         notices.storeFailed(error)
-        return undefined
       }
+      return state.count
     },
 
-    /** The notice of a decision about a request. */
-    noticeOf: (request: Request, key?: string, count?: number): Notice =>
-      noticeOf(rule, request, limit === undefined ? {} : { key, count, limit, period: windowMs }),
+    /** Reports that the rule refuses a request or, in a dry run, would refuse it. */
+    refuse: (state: LimitState, logFields?: object): void => {
+      if (isDryRun) tally.wouldRefuse++
+      else tally.refused++
+      const notice = noticeOf(rule, state)
+      notices.publish(notice)
+      notices.mark(notice, logFields)
+    },
   }
+}
+
+/** Functions of a rule are asked only about requests that it counts. */
+function valueFor(
+  request: Request,
+  key: string | undefined,
+  value: CompiledCounter['limit'] = 0,
+): number {
+  if (typeof value === 'number') return value
+  return key === undefined ? 0 : value(request)
 }

@@ -2,18 +2,14 @@ import { createHash } from 'node:crypto'
 import { memoize } from './rules/memoize.ts'
 import type { LimitState } from './rules/request-facts.ts'
 
-/**
- * Adds an item for the rule to `RateLimit` and `RateLimit-Policy` of the response, in the form of express-rate-limit's
- * `draft-8`. Not by that library, because it hashes the key for each request, and Node merges the headers that it sets one by
- * one: a limited read would take 1.4 times the processor time.
- */
+/** Adds an item of the rule to `RateLimit` and `RateLimit-Policy`, in the form of express-rate-limit's `draft-8`. */
 export type AddLimitHeaders = (rule: string, state: LimitState) => void
 
 export function createLimitHeaders(): AddLimitHeaders {
   const partitionOf = memoize(hashPartition)
   const quotedName = memoize(quote)
 
-  return (rule, { request, key, limit, windowMs, count, resetsInMs }) => {
+  return (rule, { request, key = '', limit, windowMs, count = 0, resetsInMs }) => {
     const name = quotedName(rule)
     const remaining = Math.max(limit - count, 0)
     const windowSeconds = Math.ceil(windowMs / 1000)

@@ -2,15 +2,14 @@ import { isDeepStrictEqual } from 'node:util'
 import { isRegExp } from 'node:util/types'
 import type { RequestHandler } from 'express'
 import { ACTIONS, type Action } from '../http/actions.ts'
-import { standing, strike, strikeByAnswer } from './ban-handlers.ts'
-import { block, notify, overLimit, pass } from './filter-handlers.ts'
+import { countStrike, countStrikeByAnswer, denyBanned } from './ban-handlers.ts'
+import { block, pass, throttle, track } from './filter-handlers.ts'
 import type { RuleParts } from './guard-rule.ts'
 import { createLimitHeaders } from './limit-headers.ts'
-import { limitRoute } from './route-limit.ts'
-import { countsByAddress, needsBody } from './rules/client-key.ts'
+import { needsBody, partsOf } from './rules/client-key.ts'
 import { factsOf } from './rules/request-facts.ts'
-import { type CheckedLimits, RULE_KINDS } from './rules/rules-schema.ts'
-import { createTallies, reportTallies, type Tallies } from './tallies.ts'
+import { type CheckedLimits, type CompiledRateLimit, RULE_KINDS } from './rules/rules-schema.ts'
+import { createTallies, type RuleReport, type Tallies } from './tallies.ts'
 
 /** The difference between two sets of rules; rules by kind and name, as in `throttle "posts"`. */
 export interface RuleChanges {
@@ -30,7 +29,7 @@ export function createLimiter(options: LimiterOptions) {
   const { bans } = options
   const parts = { ...options, addLimitHeaders: createLimitHeaders() }
   let rules = compileRules(options.limits, parts)
-  const report = () => reportTallies(rules.source, rules.tallies)
+  const report = (): RuleReport[] => Array.from(rules.tallies.values(), tally => ({ ...tally }))
 
   function limitAction(when: 'beforeBody' | 'afterBody', action: Action): RequestHandler {
     return (request, response, next) => rules[when][action](request, response, next)
@@ -68,12 +67,16 @@ function compileRules(
   previous?: Tallies,
 ) {
   const parts = { ...given, tallies: createTallies(limits, previous) }
+  const readsBody = ({ source }: CompiledRateLimit) => needsBody(source.by)
   return {
     source: limits,
     tallies: parts.tallies,
     filter: chainFilter(limits, parts),
-    beforeBody: chainByAction(limits, parts, { isAfterBody: false }),
-    afterBody: chainByAction(limits, parts, { isAfterBody: true }),
+    beforeBody: chainByAction(
+      limits.rateLimits.filter(rule => !readsBody(rule)),
+      parts,
+    ),
+    afterBody: chainByAction(limits.rateLimits.filter(readsBody), parts),
   }
 }
 
@@ -82,43 +85,28 @@ function chainFilter(rules: CheckedLimits, parts: RuleParts): RequestHandler {
   const counting = [...rules.bans, ...rules.throttle, ...rules.track, ...rules.rateLimits]
   const needsAddress =
     parts.store !== undefined &&
-    counting.some(rule => 'keyOf' in rule && countsByAddress(rule.source.by))
+    counting.some(rule => 'keyOf' in rule && partsOf(rule.source.by).includes('ip'))
   return chain([
-    ...(needsAddress ? [reportMissingAddress(parts)] : []),
+    ...(needsAddress ? [parts.notices.reportMissingAddress] : []),
     ...rules.safelist.map(rule => pass(rule, parts)),
     ...rules.blocklist.map(rule => block(rule, parts)),
-    ...rules.bans.map(rule => standing(rule, parts)),
-    ...rules.bans.filter(rule => !rule.statuses).map(rule => strike(rule, parts)),
-    ...rules.throttle.map(rule => overLimit(rule, parts)),
+    ...rules.bans.map(rule => denyBanned(rule, parts)),
+    ...rules.bans.filter(rule => !rule.statuses).map(rule => countStrike(rule, parts)),
+    ...rules.throttle.map(rule => throttle(rule, parts)),
     // Answers of the filter itself do not count.
-    ...rules.bans.filter(rule => rule.statuses).map(rule => strikeByAnswer(rule, parts)),
-    ...rules.track.map(rule => notify(rule, parts)),
+    ...rules.bans.filter(rule => rule.statuses).map(rule => countStrikeByAnswer(rule, parts)),
+    ...rules.track.map(rule => track(rule, parts)),
   ])
 }
 
-/** For each action, the limits on its route that are asked before or after its body is read. */
-function chainByAction(
-  { rateLimits }: CheckedLimits,
-  parts: RuleParts,
-  { isAfterBody }: { readonly isAfterBody: boolean },
-) {
-  const { store } = parts
-  const rules = rateLimits
-    .filter(({ source }) => needsBody(source.by) === isAfterBody)
-    .flatMap(rule => (store ? { ...rule, handler: limitRoute(rule, { ...parts, store }) } : []))
+/** For each action, those of the limits that stand on its route. */
+function chainByAction(rules: readonly CompiledRateLimit[], parts: RuleParts) {
   return Object.fromEntries(
     ACTIONS.map(action => {
       const ofAction = rules.filter(({ actions }) => actions.includes(action))
-      return [action, chain([skipSafe, ...ofAction.map(({ handler }) => handler)])]
+      return [action, chain([skipSafe, ...ofAction.map(rule => throttle(rule, parts))])]
     }),
   ) as Record<Action, RequestHandler>
-}
-
-function reportMissingAddress({ notices }: RuleParts): RequestHandler {
-  return (request, _response, next) => {
-    notices.reportMissingAddress(request)
-    next()
-  }
 }
 
 const skipSafe: RequestHandler = (request, _response, next) => {

@@ -1,11 +1,11 @@
 import { channel } from 'node:diagnostics_channel'
 import { isIP } from 'node:net'
-import type { Request } from 'express'
+import type { Request, RequestHandler } from 'express'
 import { hasLostAddress } from '../http/express-app.ts'
 import { logText } from '../http/request-log.ts'
-import { type Ban, MAX_DATE_MS } from './ban-store.ts'
+import type { Ban } from './ban-store.ts'
 import type { RuleLines } from './rule-lines.ts'
-import { factsOf } from './rules/request-facts.ts'
+import { factsOf, type LimitState } from './rules/request-facts.ts'
 import { type CompiledFilterRule, type RuleType, ruleText } from './rules/rules-schema.ts'
 
 /** What names a rule in notices and log lines. */
@@ -42,7 +42,7 @@ export function createNotices(lines: RuleLines) {
     },
 
     /** Adds type and rule to the request's own log line. */
-    mark: (notice: Notice, more?: Readonly<Record<string, unknown>>): void => {
+    mark: (notice: Notice, more?: object): void => {
       const { type, rule, dryRun, request } = notice
       request.logFields = { type, rule, dryRun, ...more }
     },
@@ -65,8 +65,8 @@ export function createNotices(lines: RuleLines) {
         // Only addresses are logged: a rule may also count by personal data such as an e-mail address.
         const [address = ''] = clientKey.split('/')
         const client = isIP(address) === 0 ? undefined : clientKey
-        const banEndsAt = new Date(Math.min(endsAt, MAX_DATE_MS)).toISOString()
-        return { type: 'ban', rule, client, ...(isMade && { banEndsAt }) }
+        const banEndsAt = isMade ? new Date(endsAt).toISOString() : undefined
+        return { type: 'ban', rule, client, banEndsAt }
       })
     },
 
@@ -90,25 +90,26 @@ export function createNotices(lines: RuleLines) {
       lines.write({ level: 'error', message, source: 'store', most: 1 }, () => ({ err }))
     },
 
-    /** Logs, once, that a client has no address, as on a Unix socket: rules that count by it do not count its requests. */
-    reportMissingAddress: (request: Request): void => {
-      if (isAddressMissed || factsOf(request).ip !== undefined || hasLostAddress(request.socket))
-        return
-      isAddressMissed = true
-      const message =
-        'a client has no address, so rules by ip do not count: set TRUST_PROXY if a proxy connects by a Unix socket'
-      const line = { level: 'warn', message, source: 'addresses' } as const
-      lines.write(line, () => ({ setting: 'TRUST_PROXY' }))
-    },
+    /** A handler that logs, once, that a client has no address, as on a Unix socket: rules by it do not count its requests. */
+    reportMissingAddress: ((request, _response, next) => {
+      const { ip } = factsOf(request)
+      if (ip === undefined && !isAddressMissed && !hasLostAddress(request.socket)) {
+        isAddressMissed = true
+        const message =
+          'a client has no address, so rules by ip do not count: set TRUST_PROXY if a proxy connects by a Unix socket'
+        const line = { level: 'warn', message, source: 'addresses' } as const
+        lines.write(line, () => ({ setting: 'TRUST_PROXY' }))
+      }
+      next()
+    }) satisfies RequestHandler,
   }
 }
 
-/** The notice of a rule's decision; `counted` is given where the rule counts. */
+/** The notice of a rule's decision. A rule that cannot count has nothing of counts in it. */
 export function noticeOf(
-  { type, name, isDryRun }: NamedRule,
-  request: Request,
-  counted?: Pick<Notice, 'key' | 'count' | 'limit' | 'period'>,
+  { type, name, isDryRun, limit: own }: NamedRule & { readonly limit?: unknown },
+  { request, key, count, limit, windowMs: period }: LimitState,
 ): Notice {
-  const notice = { type, rule: name, request, key: undefined, ...counted }
-  return isDryRun ? { ...notice, dryRun: true } : notice
+  const counted = own !== undefined && { key, count, limit, period }
+  return { type, rule: name, request, ...counted, ...(isDryRun && { dryRun: true }) }
 }

@@ -1,8 +1,11 @@
 import type { NamedRule } from './notices.ts'
 import { type CheckedLimits, RULE_KINDS, type RuleType, ruleText } from './rules/rules-schema.ts'
 
-/** What one rule has done since the start. The checks of the rule add to it. */
+/** What one rule has done since the start. Its handlers add to it. */
 export interface Tally {
+  type: RuleType
+  rule: string
+  isDryRun: boolean
   /** Requests that the rule matched and, if it counts, counted. */
   counted: number
   /** Of those, requests that the rule let pass, and not only because it is in dry run. */
@@ -13,12 +16,8 @@ export interface Tally {
   wouldRefuse: number
 }
 
-/** The tally of a rule. Kept over a reload if the rule keeps its type and name. */
-export interface RuleReport extends Readonly<Tally> {
-  readonly type: RuleType
-  readonly rule: string
-  readonly isDryRun: boolean
-}
+/** A tally at a moment. */
+export type RuleReport = Readonly<Tally>
 
 /** The limits as one process sees them. */
 export interface LimitsReport {
@@ -32,16 +31,17 @@ export interface LimitsReport {
   readonly isStoreUp: boolean
 }
 
-/** The tallies of the rules in force, each under its `ruleText`. */
+/** The tallies of the rules in force, each under its `ruleText`, in the order in which requests meet the rules. */
 export type Tallies = ReadonlyMap<string, Tally>
 
-/** Rules that have a tally keep it, others begin at zero. */
+/** A rule keeps its tally over a reload if it keeps its type and name. Others begin at zero. */
 export function createTallies(limits: CheckedLimits, previous?: Tallies): Tallies {
+  const rules = RULE_KINDS.flatMap((kind): readonly NamedRule[] => limits[kind])
   return new Map(
-    rulesOf(limits).map(({ type, name }) => {
+    rules.map(({ type, name, isDryRun }) => {
       const text = ruleText(type, name)
-      const begun = { counted: 0, passed: 0, refused: 0, wouldRefuse: 0 }
-      return [text, previous?.get(text) ?? begun]
+      const tally = previous?.get(text) ?? { counted: 0, passed: 0, refused: 0, wouldRefuse: 0 }
+      return [text, Object.assign(tally, { type, rule: name, isDryRun })]
     }),
   )
 }
@@ -51,26 +51,8 @@ export function tallyOf(tallies: Tallies, { type, name }: NamedRule): Tally {
   return tallies.get(ruleText(type, name)) as Tally
 }
 
-/** In the order in which requests meet the rules. */
-export function reportTallies(limits: CheckedLimits, tallies: Tallies): readonly RuleReport[] {
-  return rulesOf(limits).map(rule => {
-    const { type, name, isDryRun } = rule
-    return { type, rule: name, isDryRun, ...tallyOf(tallies, rule) }
-  })
-}
-
-function rulesOf(limits: CheckedLimits): readonly NamedRule[] {
-  return RULE_KINDS.flatMap((kind): readonly NamedRule[] => limits[kind])
-}
-
 /** Adds a request that the rule counts and lets pass. */
 export function tallyPass(tally: Tally): void {
   tally.counted++
   tally.passed++
-}
-
-/** Adds a request that the rule refuses or, in a dry run, would refuse. */
-export function tallyRefusal(tally: Tally, { isDryRun }: { readonly isDryRun: boolean }): void {
-  if (isDryRun) tally.wouldRefuse++
-  else tally.refused++
 }

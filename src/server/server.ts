@@ -29,6 +29,8 @@ export interface HttpServerOptions extends Omit<ClientErrorOptions, 'connections
   readonly app: Application
   readonly stopping: Stopping
   readonly capacity: Capacity
+  /** How long an idle connection stays open. */
+  readonly keepAliveTimeoutMs: number
   readonly timeouts?: Timeouts
   /** Called once it listens, with whether only programs of this machine can reach its address. */
   readonly onListening?: (isOnLoopback: boolean) => void
@@ -58,8 +60,7 @@ export function createHttpServer(options: HttpServerOptions) {
       headersTimeout: timeouts.headersMs,
       requestTimeout: timeouts.requestMs,
       connectionsCheckingInterval: timeouts.checkEveryMs,
-      // Five seconds longer than common proxies, so that the proxy closes an idle connection first and loses no request.
-      keepAliveTimeout: 65_000,
+      keepAliveTimeout: options.keepAliveTimeoutMs,
       maxHeaderSize: 16_384,
       // The application refuses a missing Host itself, in the format of all other errors.
       requireHostHeader: false,

@@ -1,39 +1,53 @@
+import { randomUUID } from 'node:crypto'
 import type { Ban, BanQuery, BanSelection, BanStore } from '../limits/ban-store.ts'
 import { nextTurn } from '../timers.ts'
+import { joinCalls } from './join-calls.ts'
+import { ask, type Program } from './programs.ts'
 import type { SharedStatements } from './storage.ts'
 
-/** A ban of an older release on SQLite has no length, and gets one of decades. */
-export const BAN_COLUMNS = 'rule, client_key, ends_at, coalesce(lasts_ms, ends_at)'
-
-export type BanRow = readonly [rule: string, clientKey: string, endsAt: number, lastsMs: number]
-
-/** The table `bans` of one engine. */
-export interface BanTable extends Pick<SharedStatements, 'read'> {
-  /** As that of `BanStore`, for a ban with whole milliseconds. Deletes some of those that have ended at `now`. */
-  save(ban: Ban, how: { readonly now: number; readonly replaces: boolean }): Promise<boolean>
-  /** Deletes the bans that meet a condition in SQL, and returns `BAN_COLUMNS` of each. */
-  deleteWhere(condition: string, values: readonly unknown[]): Promise<BanRow[]>
-  readonly revision: BanStore['revision']
-  /** What to add to `steadyNow` for the clock of `BanStore`. */
-  clockOffset(): Promise<number>
+/** What the engines do differently with the table `bans`. */
+export interface BanDialect {
+  /** The columns of the primary key. */
+  readonly key: string
+  /** Columns that only this engine has, each after a comma, and SQL for their values. */
+  readonly ownColumns: { readonly names: string; readonly values: string }
+  /** The function that returns the elements of an array in JSON as rows with the column `value`. */
+  readonly jsonRows: string
+  /** Clauses that lock the rows of a SELECT; the second one leaves out those that another process has locked. */
+  readonly lock: string
+  readonly lockFree: string
   /** A text as the table keeps it, and back. */
   toStored(text: string): string
   fromStored(stored: string): string
   /** SQL that sorts stored texts as the UTF-8 of the texts. */
   inUtf8(stored: string): string
+  /** The same program, whose changes of bans the triggers put down to `writer`. */
+  changeAs<T>(writer: string, program: Program<T>): Program<T>
+  /** What to add to `steadyNow` for the clock of `BanStore`. */
+  clockOffset(): Promise<number>
 }
 
 export interface BanStoreOptions {
-  readonly table: BanTable
+  readonly statements: SharedStatements
+  readonly dialect: BanDialect
   readonly steadyNow: () => number
 }
+
+type BanRow = readonly [rule: string, clientKey: string, endsAt: number, lastsMs: number]
 
 /** Reading this many takes some milliseconds. */
 const PAGE_ROWS = 1000
 
+/** How many that have ended are deleted with each ban, which is more than it adds, and at most with all bans of a transaction. */
+const ENDED_A_BAN = 10
+const MAX_ENDED = 1000
+
+/** A ban of an older release on SQLite has no length, and gets one of decades. */
+const COLUMNS = 'rule, client_key, ends_at, coalesce(lasts_ms, ends_at)'
+
 function selectPage(place: string): string {
   return `
-    SELECT ${BAN_COLUMNS} FROM bans WHERE ${place}
+    SELECT ${COLUMNS} FROM bans WHERE ${place}
     ORDER BY ends_at, rule, client_key LIMIT ${PAGE_ROWS}`
 }
 
@@ -42,15 +56,45 @@ const SELECT_FIRST_PAGE = selectPage('ends_at > $1')
 /** The first condition is for the index, which SQLite does not use for the second. */
 const SELECT_NEXT_PAGE = selectPage('ends_at >= $1 AND (ends_at, rule, client_key) > ($1, $2, $3)')
 
-/** Bans in the table `bans` of either engine. */
-export function createBanStore({ table, steadyNow }: BanStoreOptions): BanStore {
-  const { read, save, deleteWhere, revision, toStored, fromStored, inUtf8 } = table
+/** Marks are random, so that their sum is another one after each change. */
+const SELECT_CHANGES = `
+  SELECT count(*) || ' ' || coalesce(sum(mark), 0) FROM ban_changes WHERE writer <> $1`
+
+/** Bans in the table `bans` of either engine. Saving a ban deletes some of those that have ended. */
+export function createBanStore({ statements, dialect, steadyNow }: BanStoreOptions): BanStore {
+  const { read, transaction } = statements
+  const { key, ownColumns, jsonRows, lock, lockFree, toStored, fromStored, inUtf8 } = dialect
+  /** Marks the changes of this process, so that its own ones do not change its revision. */
+  const writer = randomUUID()
+
+  /** In the order of keys, so that two processes wait for each other in one direction only. */
+  const UPSERT = `
+    INSERT INTO bans (rule, client_key, ends_at, lasts_ms${ownColumns.names})
+    SELECT rule, client_key, ends_at, lasts_ms${ownColumns.values} FROM (
+      SELECT value ->> 0 AS rule, value ->> 1 AS client_key,
+        CAST(value ->> 2 AS bigint) AS ends_at, CAST(value ->> 3 AS bigint) AS lasts_ms
+      FROM ${jsonRows}($1)) AS added
+    WHERE true ORDER BY ${key}
+    ON CONFLICT (${key}) DO UPDATE SET ends_at = excluded.ends_at, lasts_ms = excluded.lasts_ms
+    WHERE $2 = 1 OR bans.ends_at <= $3
+    RETURNING rule, client_key`
+
+  /** Waits for nobody. For a bare parameter after LIMIT, SQLite would prepare the statement again each time. */
+  const DELETE_SOME_ENDED = `
+    DELETE FROM bans WHERE (${key}) IN (
+      SELECT ${key} FROM bans WHERE ends_at <= $1 ORDER BY ends_at LIMIT $2 + 0 ${lockFree})`
+
+  /** One statement, which changes `ban_changes` at its end: while it waits for a ban, it holds nothing else. */
+  const deleteInOrder = (condition: string) => `
+    WITH selected AS (SELECT ${key} FROM bans WHERE ${condition} ORDER BY ${key} ${lock})
+    DELETE FROM bans WHERE (${key}) IN (SELECT ${key} FROM selected)
+    RETURNING ${COLUMNS}`
 
   let offset: number | undefined
 
   /** A whole number, as the tables have. Its first answer decides: what is in memory must end by the same clock. */
   async function now(): Promise<number> {
-    offset ??= await table.clockOffset()
+    offset ??= await dialect.clockOffset()
     return Math.floor(steadyNow() + offset)
   }
 
@@ -70,13 +114,42 @@ export function createBanStore({ table, steadyNow }: BanStoreOptions): BanStore 
     return { rule: fromStored(rule), clientKey: fromStored(clientKey), endsAt, lastsMs }
   }
 
+  /** Rules allow fractions of a millisecond, the tables only whole ones. */
+  function toRow({ rule, clientKey, endsAt, lastsMs }: Ban): BanRow {
+    return [toStored(rule), toStored(clientKey), Math.ceil(endsAt), Math.ceil(lastsMs)]
+  }
+
+  /** Of several bans of one client the last one counts, or, if none replaces another, the first. */
+  function* upsert(bans: readonly Ban[], replaces: boolean, instant: number): Program<boolean[]> {
+    const rows = bans.map(toRow)
+    const added = new Map((replaces ? rows : rows.toReversed()).map(row => [keyOf(row), row]))
+    const values = [JSON.stringify([...added.values()]), Number(replaces), instant]
+    const saved = new Set((yield* ask<BanKey>(UPSERT, values)).map(keyOf))
+    yield* ask(DELETE_SOME_ENDED, [instant, Math.min(ENDED_A_BAN * bans.length, MAX_ENDED)])
+    return rows.map(row => saved.has(keyOf(row)) && (replaces || added.get(keyOf(row)) === row))
+  }
+
+  function joinSaves(replaces: boolean) {
+    return joinCalls<Ban, boolean>({
+      run: async bans => {
+        const instant = await now()
+        const program = () => dialect.changeAs(writer, upsert(bans, replaces, instant))
+        const saved = await transaction(program, { writes: bans.length })
+        return saved.map(value => ({ value }))
+      },
+    })
+  }
+
+  const saveAnyway = joinSaves(true)
+  const saveFirst = joinSaves(false)
+
   /** The conditions of a selection. Their values are added to `values`. */
   function conditionsOf({ rule, clientKeys }: BanSelection, values: unknown[]): string[] {
     const conditions: string[] = []
     if (rule !== undefined) conditions.push(`rule = $${values.push(toStored(rule))}`)
     if (clientKeys !== undefined) {
-      const places = clientKeys.map(key => `$${values.push(toStored(key))}`)
-      conditions.push(places.length === 0 ? 'false' : `client_key IN (${places.join(', ')})`)
+      const place = values.push(JSON.stringify(clientKeys.map(each => [toStored(each)])))
+      conditions.push(`client_key IN (SELECT value ->> 0 FROM ${jsonRows}($${place}))`)
     }
     return conditions
   }
@@ -100,30 +173,34 @@ export function createBanStore({ table, steadyNow }: BanStoreOptions): BanStore 
       const values: unknown[] = [await now(), query.limit + 1]
       const conditions = [...conditionsOf(query, values), placeCondition(query, values)]
       const rows = await read<BanRow>(
-        `SELECT ${BAN_COLUMNS} FROM bans WHERE ends_at > $1 AND ${conditions.join(' AND ')}
+        `SELECT ${COLUMNS} FROM bans WHERE ends_at > $1 AND ${conditions.join(' AND ')}
         ORDER BY ${inUtf8('rule')}, ${inUtf8('client_key')} LIMIT $2`,
         values,
       )
       return { bans: rows.slice(0, query.limit).map(toBan), hasMore: rows.length > query.limit }
     },
 
-    // Rules allow fractions of a millisecond, the tables only whole ones.
-    save: async ({ endsAt, lastsMs, ...ban }, { replaces } = { replaces: true }) =>
-      save(
-        { ...ban, endsAt: Math.ceil(endsAt), lastsMs: Math.ceil(lastsMs) },
-        { now: await now(), replaces },
-      ),
+    save: (ban, { replaces } = { replaces: true }) => (replaces ? saveAnyway : saveFirst)(ban),
 
     lift: async selection => {
       const values: unknown[] = []
       const condition = conditionsOf(selection, values).join(' AND ') || 'true'
-      const deleted = (await deleteWhere(condition, values)).map(toBan)
+      const deletion = () => ask<BanRow>(deleteInOrder(condition), values)
+      const rows = await transaction(() => dialect.changeAs(writer, deletion()), { isLong: true })
       const instant = await now()
-      return deleted
+      return rows
+        .map(toBan)
         .filter(({ endsAt }) => endsAt > instant)
         .sort((one, other) => one.endsAt - other.endsAt)
     },
 
-    revision,
+    revision: async () => String((await read(SELECT_CHANGES, [writer]))[0]?.[0]),
   }
+}
+
+type BanKey = readonly [rule: string, clientKey: string, ...unknown[]]
+
+/** The same for two bans of the same rule and client. */
+function keyOf([rule, clientKey]: BanKey): string {
+  return JSON.stringify([rule, clientKey])
 }

@@ -55,9 +55,9 @@ export interface SharedStatements {
   transaction<T>(program: () => Program<T>, options?: TransactionOptions): Promise<T>
 }
 
-/** What PostgreSQL must know of a transaction. */
+/** What an engine must know of a transaction. */
 export interface TransactionOptions {
-  /** Whether it may take longer than a second, such as an import. By default it is short. */
+  /** Whether on PostgreSQL it may take longer than a second, such as an import. By default it is short. */
   readonly isLong?: boolean
   /** How many writes of callers it does: 1 by default, 0 for housekeeping. */
   readonly writes?: number

@@ -1,6 +1,6 @@
 import { ServiceError } from '../errors.ts'
 import { MAX_SHOWN_MS } from '../http/query.ts'
-import type { Precondition, StoredUser, UserChange, UserJson, UserRow } from './user-repository.ts'
+import type { Precondition, StoredUser, UserJson, UserRow, UserUpdate } from './user-repository.ts'
 
 /** Every `UserJson` begins with this text and contains it only there: a quote in a name has a backslash before it. */
 const START = '{"id":'
@@ -109,7 +109,7 @@ function laterThan(previous: string, now: number): string {
  */
 export function decideChange(
   row: UserRow,
-  change: UserChange,
+  change: UserUpdate,
   { now, precondition }: { readonly now: number; readonly precondition?: Precondition },
 ): UserRow | 'digest_changed' {
   requireVersion(row, precondition)

@@ -5,7 +5,7 @@ import { ETAG, IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH } from '../http/openapi/
 import { changeParameters, EVENT_STREAM_TYPE } from './change-feed.ts'
 import { listParameters } from './list-query.ts'
 import { NDJSON_TYPE } from './user-lists.ts'
-import type { UserRules } from './user-schemas.ts'
+import { BLANK, EMAIL_TAKEN, fieldError, type UserRules } from './user-schemas.ts'
 
 const USERS = {
   name: 'Users',
@@ -20,10 +20,10 @@ const TIME = z
 const USER = z
   .strictObject({
     id: z.int().min(1).describe('Later users have larger ids. An id is never used again.'),
-    name: z.string().meta({ description: 'Normalised to NFC.', examples: ['Ann'] }),
+    name: z.string().meta({ description: 'Normalised to NFC.', examples: ['Bob'] }),
     email: z.string().meta({
       description: 'Unique without regard to case.',
-      examples: ['ann@example.com'],
+      examples: ['bob@example.com'],
     }),
     created_at: TIME.meta({ description: 'In UTC.' }),
     updated_at: TIME.meta({ description: 'Later with each change, even if the clock goes back.' }),
@@ -63,7 +63,7 @@ const LIST_CONTENT = {
 const ID = z
   .int()
   .min(1)
-  .meta({ param: { id: 'UserId', name: 'id', in: 'path' } })
+  .meta({ param: { id: 'UserId', name: 'id', in: 'path', example: 1 } })
 
 const VERSION = { ETag: ETAG }
 
@@ -85,6 +85,11 @@ const CREATE_HEADERS = {
     .describe('An earlier request with this `Idempotency-Key` created the user.'),
 }
 
+/** Another user than that of the README, so that the examples work after it too. */
+const BOBS_LOGIN = { email: 'bob@example.com', password: 'correct horse battery staple' }
+
+const TAKEN = { email_taken: { errors: [EMAIL_TAKEN] } }
+
 /** What requests for users take and answer. In the order of the document, so that its examples work from top to bottom. */
 export function describeUserOperations(rules: UserRules) {
   const update = {
@@ -97,8 +102,9 @@ export function describeUserOperations(rules: UserRules) {
       '`application/merge-patch+json`. If all values are the same, `updated_at` stays. With `If-Match`, only if the user still has one of these versions.',
     parameters: [ID, IF_MATCH, IF_NONE_MATCH],
     body: bodySchema('UserChange', rules.change),
+    example: { user: { name: 'Bob Stone' } },
     answers: { 200: answerWithUser('The user after the change.') },
-    refusals: ['email_taken', 'user_not_found', 'outcome_unknown'],
+    refusals: { ...invalid('name'), ...TAKEN, user_not_found: {}, outcome_unknown: {} },
   } as const
 
   return {
@@ -125,7 +131,7 @@ export function describeUserOperations(rules: UserRules) {
         },
         304: { description: 'No user has changed since.', headers: VERSION },
       },
-      refusals: ['words_unavailable'],
+      refusals: { words_unavailable: {} },
     },
     listChanges: {
       id: 'listChanges',
@@ -150,7 +156,7 @@ export function describeUserOperations(rules: UserRules) {
           },
         },
       },
-      refusals: ['cursor_expired'],
+      refusals: { cursor_expired: {} },
     },
     createUser: {
       id: 'createUser',
@@ -163,8 +169,9 @@ export function describeUserOperations(rules: UserRules) {
         'With an `Idempotency-Key` it is safe to repeat, for example after a lost connection.',
       parameters: [IDEMPOTENCY_KEY],
       body: bodySchema('NewUser', rules.newUser),
+      example: { user: { name: 'Bob', ...BOBS_LOGIN } },
       answers: { 201: { ...answerWithUser('The user.'), headers: CREATE_HEADERS } },
-      refusals: ['email_taken', 'outcome_unknown'],
+      refusals: { ...invalid('name'), ...TAKEN, outcome_unknown: {} },
     },
     verifyPassword: {
       id: 'verifyPassword',
@@ -177,10 +184,11 @@ export function describeUserOperations(rules: UserRules) {
         'For a login: answers with the user if the password is right. An unknown e-mail, a user without a password and a ' +
         'wrong password get the same response, in about the same time.',
       body: bodySchema('Login', rules.login),
+      example: { user: BOBS_LOGIN },
       answers: {
         200: { description: 'The user with this e-mail and password.', content: USER_CONTENT },
       },
-      refusals: ['wrong_credentials'],
+      refusals: { ...invalid('password'), wrong_credentials: {} },
     },
     readUser: {
       id: 'readUser',
@@ -195,7 +203,7 @@ export function describeUserOperations(rules: UserRules) {
         200: answerWithUser('The user.'),
         304: { description: 'The client has this version.', headers: VERSION },
       },
-      refusals: ['user_not_found'],
+      refusals: { user_not_found: {} },
     },
     updateUser: { ...update, id: 'updateUser', method: 'put' },
     patchUser: { ...update, id: 'patchUser', method: 'patch', summary: 'Change a user, as PUT' },
@@ -211,9 +219,14 @@ export function describeUserOperations(rules: UserRules) {
         'The second time it is 404. With `If-Match`, only if the user still has one of these versions.',
       parameters: [ID, IF_MATCH, IF_NONE_MATCH],
       answers: { 204: { description: 'The user is deleted.' } },
-      refusals: ['user_not_found', 'outcome_unknown'],
+      refusals: { user_not_found: {}, outcome_unknown: {} },
     },
   } satisfies Record<string, DescribedOperation>
+}
+
+/** For an example. */
+function invalid(field: string) {
+  return { validation_failed: { errors: [fieldError(field, [BLANK])] } }
 }
 
 function answerWithUser(description: string): Answer {

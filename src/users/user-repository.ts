@@ -31,7 +31,7 @@ export interface UserRow extends NewUser {
 export type UserWithDigest = Pick<NewUser, 'passwordDigest'> & { readonly user: StoredUser }
 
 /** The fields to change; those that are absent stay. */
-export interface UserChange {
+export interface UserUpdate {
   readonly name?: string | undefined
   readonly email?: string | undefined
   readonly passwordDigest?: string | null | undefined
@@ -154,7 +154,7 @@ export interface UserRepository {
    */
   update(
     id: number,
-    change: UserChange,
+    change: UserUpdate,
     precondition?: Precondition,
   ): Promise<StoredUser | 'digest_changed' | undefined>
 

@@ -29,8 +29,8 @@ const CONTROL = /\p{Cc}/u
 const BIDIRECTIONAL_OVERRIDES = /[\u202a-\u202e\u2066-\u2069]/
 
 /** The same rules as patterns for the OpenAPI document. */
-const CONTROLS = '\\u0000-\\u001f\\u007f-\\u009f'
-const UNCLEAN = `${CONTROLS}\\u202a-\\u202e\\u2066-\\u2069`
+const CONTROLS = '\\x00-\\x1f\\x7f-\\x9f'
+const UNCLEAN = `${CONTROLS}\u202a-\u202e\u2066-\u2069`
 const NAME_PATTERN = `^[^${UNCLEAN}\\S]*[^${UNCLEAN}\\s][^${UNCLEAN}]*$`
 const PASSWORD_PATTERN = `^[^${CONTROLS}]*$`
 
@@ -44,7 +44,7 @@ export function takenEmail(): ServiceError {
   return new ServiceError('email_taken', { errors: [EMAIL_TAKEN] })
 }
 
-const BLANK = "can't be blank"
+export const BLANK = "can't be blank"
 const INVALID = 'is invalid'
 const NO_STRING = 'must be a string'
 
@@ -186,7 +186,7 @@ export function parseUser<T>(schema: z.ZodType<T>, value: unknown): Parsed<T> {
   }
 }
 
-function fieldError(field: string, messages: readonly string[]): FieldError {
+export function fieldError(field: string, messages: readonly string[]): FieldError {
   return { field, at: { pointer: field === 'user' ? '/user' : `/user/${field}` }, messages }
 }
 

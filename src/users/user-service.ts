@@ -8,8 +8,8 @@ import type {
   NewUser,
   Precondition,
   StoredUser,
-  UserChange,
   UserRepository,
+  UserUpdate,
 } from './user-repository.ts'
 import {
   EMAIL_TAKEN,
@@ -70,7 +70,7 @@ export function createUserService(options: UserServiceOptions) {
     id: number,
     { password, ...fields }: UserInput,
     precondition: Precondition,
-  ): Promise<UserChange> {
+  ): Promise<UserUpdate> {
     if (password === undefined) return fields
     const { version } = requireUser(await users.find(id))
     if (precondition?.(version) === false) throw new ServiceError('version_mismatch')

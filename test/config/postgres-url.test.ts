@@ -12,6 +12,7 @@ import {
 import { readRecordSettings } from '../../src/records.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { NO_DOTENV, problemsOf } from '../support/problems-of.ts'
+import { readProject } from '../support/project.ts'
 
 const SYSTEM_USER = userInfo().username
 
@@ -25,6 +26,7 @@ const DEFAULTS: Omit<PostgresLocation, 'url'> = {
   user: SYSTEM_USER,
   database: SYSTEM_USER,
   password: undefined,
+  passwordFile: undefined,
   tls: undefined,
   channelBinding: 'prefer',
   applicationName: 'user-records-service',
@@ -59,7 +61,7 @@ const UNENCRYPTED =
 const UNBOUND = 'channel_binding=require (or PGCHANNELBINDING) needs TLS, such as sslmode=require'
 const TOGETHER = 'sslcert and sslkey (PGSSLCERT and PGSSLKEY) need each other'
 const KNOWN =
-  'host, port, user, password, dbname, sslmode, sslrootcert, sslcert, sslkey, channel_binding, target_session_attrs, application_name, connect_timeout, options'
+  'host, port, user, password, passfile, dbname, sslmode, sslrootcert, sslcert, sslkey, channel_binding, target_session_attrs, application_name, connect_timeout, options'
 const MALFORMED =
   'it cannot be taken apart: a blank and each of % @ / ? & in its user or password must be percent-encoded (%40 for @)'
 
@@ -103,6 +105,7 @@ describe('DATABASE_URL', () => {
     // A + means itself, except where it can only be a blank.
     ['postgres://h?password=a+b%2Bc', { ...one('h'), password: 'a+b+c' }],
     ['postgres://?application_name=my%20app', { applicationName: 'my app' }],
+    ['postgres://?passfile=/run/pgpass', { passwordFile: '/run/pgpass' }],
     ['postgres://?connect_timeout=3', { connectTimeoutMs: 3000 }],
     ['postgres://?channel_binding=disable', { channelBinding: 'disable' }],
     ['postgres://?target_session_attrs=read-write&channel_binding=prefer', {}],
@@ -114,6 +117,19 @@ describe('DATABASE_URL', () => {
   ])('%j is understood as in libpq', (url, expected) => {
     const shown = url.replace(/\/\/[^@]*@/, '//***@').replace(/password=.*/, 'password=***')
     expect(locate(url)).toEqual({ ...DEFAULTS, ...expected, url: shown })
+  })
+
+  test('as platforms give it is understood', () => {
+    const platforms = readProject('docs/postgresql.md').matchAll(/^\| \w+ \| .*?`(postgres.*?)`/gm)
+    const found = Array.from(platforms, ([, url = '']) => locate(url))
+    expect(found).toMatchObject([
+      { user: 'ann', database: 'users', channelBinding: 'require', tls: { verify: 'none' } },
+      { user: 'postgres.x', database: 'postgres', tls: { verify: 'none' } },
+      { tls: { verify: 'full', rootCertificate: 'global-bundle.pem' } },
+      { password: 'pw', tls: { verify: 'full', rootCertificate: undefined } },
+    ])
+    const ofHeroku = 'postgres://u:p@ec2-1.compute-1.amazonaws.com:5432/d'
+    expect(locate(ofHeroku, { PGSSLMODE: 'require' })).toMatchObject({ tls: { verify: 'none' } })
   })
 
   test.each([
@@ -206,6 +222,7 @@ describe('variables of libpq', () => {
     PGPORT: '6000,6001',
     PGUSER: 'bob',
     PGPASSWORD: 's3@cr:et/',
+    PGPASSFILE: '/run/secrets/pgpass',
     PGDATABASE: 'users',
     PGSSLMODE: 'verify-full',
     PGSSLROOTCERT: 'ca.pem',
@@ -224,6 +241,7 @@ describe('variables of libpq', () => {
     expect({ problems, unknown }).toEqual({ problems: [], unknown: [] })
     const database: PostgresLocation = {
       ...{ kind: 'postgres', url: 'postgres://', user: 'bob', password: 's3@cr:et/' },
+      passwordFile: '/run/secrets/pgpass',
       ...at(['g', 6000], ['/tmp', 6001]),
       database: 'users',
       tls: { verify: 'full', rootCertificate: 'ca.pem', certificate: 'c.pem', key: 'k.pem' },
@@ -238,7 +256,7 @@ describe('variables of libpq', () => {
 
   test('yield to what the URL has, also if they are wrong, and count as unset if they are empty', () => {
     const url =
-      'postgres://ann:pw@h:1/d?sslmode=require&sslrootcert=r&sslcert=c&sslkey=k&channel_binding=disable&target_session_attrs=read-write&application_name=a&connect_timeout=1&options=-c%20a%3Db'
+      'postgres://ann:pw@h:1/d?passfile=f&sslmode=require&sslrootcert=r&sslcert=c&sslkey=k&channel_binding=disable&target_session_attrs=read-write&application_name=a&connect_timeout=1&options=-c%20a%3Db'
     const wrong = { PGPORT: 'x', PGSSLMODE: 'prefer', PGCONNECT_TIMEOUT: 'soon', PGHOST: '[' }
     expect(locate(url, { ...ALL, ...wrong })).toEqual(locate(url))
     const empty = Object.fromEntries(Object.keys(ALL).map(name => [name, '']))

@@ -75,6 +75,21 @@ export function describeBanStore({ name, open }: BanStoreHarness): void {
       }
     })
 
+    test('of bans of one client that are saved at once the last counts, and without replacing the first', async () => {
+      const { store, banOf } = await opened()
+      const bans = [1, 2, 3].map(minutes => banOf('login', ANN, minutes))
+      const neighbour = banOf('login', 'é', 4)
+      const save = (ban: Ban, how = FIRST) => store.save(ban, how)
+      expect(await Promise.all([...bans, neighbour].map(ban => save(ban)))).toEqual([
+        ...[true, false, false],
+        true,
+      ])
+      expect(await all(store)).toEqual([bans[0], neighbour])
+      const replaced = await Promise.all(bans.map(ban => save(ban, { replaces: true })))
+      expect(replaced).toEqual([true, true, true])
+      expect(await all(store)).toEqual([bans[2], neighbour])
+    })
+
     test('load yields many bans in pages, each ban once', async () => {
       const { store, banOf } = await opened()
       // Many bans with the same end, so that a page can end between two of them.

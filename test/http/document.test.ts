@@ -84,6 +84,22 @@ describe('of a service without keys', () => {
     }
   })
 
+  test('its examples work one after another, beside the user of the README', async () => {
+    const { http } = await openTestApp({ users: [newUserBody({ email: 'ann@example.com' })] })
+    const { paths, components } = (await http.get(PATH).expect(200)).body
+    type Exemplary = { requestBody?: { content: Record<string, { example: object }> } }
+    const statuses: [string, number][] = []
+    for (const [path, item] of Object.entries<Record<string, Exemplary>>(paths)) {
+      for (const [method, { requestBody }] of Object.entries(item)) {
+        const target = path.replace('{id}', components.parameters.UserId.example)
+        const body = requestBody?.content['application/json']?.example
+        const { status } = await http[method as 'get'](target).send(body)
+        statuses.push([`${method} ${path}`, status])
+      }
+    }
+    expect(statuses.filter(([, status]) => status >= 300)).toEqual([])
+  })
+
   test('the document of a service without keys describes none', async () => {
     const { body, text } = await app.http.get(PATH)
     expect(body.security).toEqual([])
@@ -94,7 +110,11 @@ describe('of a service without keys', () => {
 
 /** With limits, CORS and keys, so that there is every kind of answer. */
 const app = shareTestApp({
-  keys: [{ name: 'all' }, { name: 'verifier', scopes: ['passwords:verify'] }],
+  keys: [
+    { name: 'all' },
+    { name: 'verifier', scopes: ['passwords:verify'] },
+    { name: 'reader', scopes: ['users:read'] },
+  ],
   env: {
     ALLOWED_HOSTS: 'localhost,127.0.0.1',
     BODY_LIMIT: '1kb',
@@ -111,7 +131,7 @@ const app = shareTestApp({
 })
 
 interface Sent {
-  readonly id?: number
+  readonly id?: number | string
   /** The number of its key. */
   readonly key?: number
   readonly query?: string
@@ -131,7 +151,9 @@ const WRONG_TAG = '"2000-01-01T00:00:00.000Z"'
 const WAYS: readonly Sent[] = [
   {},
   { id: 999 },
+  { id: '%zz' },
   { key: 1 },
+  { key: 2 },
   { query: '?unknown=1' },
   { query: '?%zz=1' },
   { query: `?after=${CURSOR_OF_ANOTHER_DATABASE}` },
@@ -154,14 +176,18 @@ const WAYS: readonly Sent[] = [
   { body: `"${'x'.repeat(1025)}"` },
   { body: '{' },
   { headers: { 'Content-Type': 'text/plain' } },
+  { headers: { 'Content-Encoding': 'x' } },
   { body: '{"user":{"name":5,"email":"x","password":"x"}}' },
+  { body: '{"user":{"name":"","email":"","password":""}}' },
+  ...Array(2).fill({ id: 2, body: '{"user":{"name":"Other","email":"taken@x.co"}}' }),
   { headers: { 'Idempotency-Key': 'a b' } },
   { headers: { 'If-Match': WRONG_TAG } },
   { headers: { 'If-None-Match': '*' } },
 ]
 
-/** What needs a slow client, an overload or a fault where there is nothing to fail. */
-const NOT_MADE = /408|409|503|default|(?:showHome|showDocs|readInterface|check\w+) 500/
+/** Statuses and reasons that need a slow client, an overload or a fault where there is nothing to fail. */
+const NOT_MADE =
+  /408|409|503|default|(?:showHome|showDocs|readInterface|check\w+) (?:500|internal_error)|unavailable|overloaded|shutting_down|request_timeout|outcome_unknown|in_use/
 
 test('every answer to requests of every kind is in the document, which describes no others', async () => {
   const described = followReferences((await app.http.get(PATH)).body)
@@ -181,6 +207,7 @@ test('every answer to requests of every kind is in the document, which describes
     const answer = await askRaw(app.port, line, all, body ?? right)
     const operation = described.paths[path]?.[method] as DescribedOperation
     met.add(`${operation.operationId} ${answer.status}`)
+    met.add(`${operation.operationId} ${reasonIn(answer)}`)
     const found = undocumented(described, operation, answer)
     if (found.length > 0) wrong.push([line, answer.status, headers, ...found])
     return answer
@@ -202,6 +229,7 @@ test('every answer to requests of every kind is in the document, which describes
   const keyed = { headers: { 'Idempotency-Key': 'key' }, body: JSON.stringify(newUserBody()) }
   const id = await create(keyed)
   expect(await create(keyed)).toBe(id)
+  await send('post', '/users', { headers: keyed.headers })
   await send('delete', '/users/{id}', { id })
   await send('post', '/users', keyed)
   await executeSql(app.databaseUrl, 'DROP TABLE users')
@@ -209,11 +237,30 @@ test('every answer to requests of every kind is in the document, which describes
   expect(wrong).toEqual([])
   const all = Object.values(described.paths).flatMap(item =>
     Object.values(item).flatMap(({ operationId, responses }) =>
-      Object.keys(responses).map(status => `${operationId} ${status}`),
+      [...Object.keys(responses), ...examplesIn(responses).map(([reason]) => reason)].map(
+        one => `${operationId} ${one}`,
+      ),
     ),
   )
   const neverMet = all.filter(one => !met.has(one) && !NOT_MADE.test(one))
   expect(neverMet, 'described, but no request of OPERATIONS and WAYS has got it').toEqual([])
+})
+
+test('each error has an example that its schema takes', async () => {
+  const described = followReferences((await app.http.get(PATH)).body)
+  const examples = Object.values(described.paths).flatMap(item =>
+    Object.values(item).flatMap(({ responses }) =>
+      Object.values(responses).flatMap(({ content }) =>
+        Object.values(content ?? {}).flatMap(({ schema, examples = {} }) =>
+          Object.values(examples).map(({ value }) => ({ schema, value })),
+        ),
+      ),
+    ),
+  )
+  const isRight = ({ schema, value }: (typeof examples)[number]) =>
+    described.compile(schema, { closed: true })(value)
+  expect(examples.length).toBeGreaterThan(100)
+  expect(examples.filter(example => !isRight(example))).toEqual([])
 })
 
 test('the document describes API keys, with the scope of each operation, if they are required', async () => {
@@ -251,6 +298,18 @@ const LEFT_OUT = [
   ...['access-control-allow-origin', 'access-control-expose-headers'],
 ]
 
+/** The example of each reason in JSON. */
+function examplesIn(responses: DescribedOperation['responses']) {
+  return Object.values(responses).flatMap(({ content }) =>
+    Object.entries(content?.['application/json']?.examples ?? {}),
+  )
+}
+
+/** Empty if it is no error. */
+function reasonIn({ status, body }: Pick<RawAnswer, 'status' | 'body'>): string {
+  return (status >= 300 && /"reason":"(\w+)"/.exec(body)?.[1]) || ''
+}
+
 /** The differences between an answer and the document; empty if the document describes all its parts. */
 function undocumented(
   described: DescribedInterface,
@@ -267,13 +326,17 @@ function undocumented(
     if (value === undefined) return required
     return !described.compile(schema)(schema.type === 'integer' ? Number(value) : value)
   })
-  const [, reason = ''] = (status >= 300 && /"reason":"(\w+)"/.exec(body)) || []
+  const reason = reasonIn({ status, body })
   const isListed = reason === '' || description.includes(`\`${reason}\``)
   const wrong = [...unknown, ...broken.map(([name]) => name), ...(isListed ? [] : [reason])]
   if (content === undefined) return body === '' ? wrong : [...wrong, 'a body']
   const type = headers['content-type']?.replace('; charset=utf-8', '') ?? ''
   const media = content[type]
   if (media === undefined) return [...wrong, `the type ${type}`]
+  const example = reason !== '' && type === 'application/json' && status !== 302
+  if (example && JSON.parse(body).message !== media.examples?.[reason]?.value.message) {
+    return [...wrong, `an example of ${reason} with the message of ${body}`]
+  }
   const validate = described.compile(media.schema, { closed: true })
   return validate(type.endsWith('json') ? JSON.parse(body) : body) ? wrong : [...wrong, body]
 }

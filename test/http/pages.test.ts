@@ -24,7 +24,7 @@ const TYPES: Readonly<Record<string, string>> = {
   'index.css': 'text/css; charset=utf-8',
   'docs.css': 'text/css; charset=utf-8',
   'start.js': 'text/javascript; charset=utf-8',
-  'copy.js': 'text/javascript; charset=utf-8',
+  'commands.js': 'text/javascript; charset=utf-8',
   'swagger-ui.css': 'text/css; charset=utf-8',
   'swagger-ui-bundle.js': 'text/javascript; charset=utf-8',
 }
@@ -101,6 +101,7 @@ test('the page of GET / has the version, links to every path and the commands of
   const scopes = SCOPES.join(',')
   expect(create).toBe(`npx user-records-service keys create --name trial --scope ${scopes}`)
   expect(commands.length).toBeGreaterThan(6)
+  expect(text).not.toContain('DELETE')
   for (const command of commands) expect(pages).toContain(`\`\`\`sh\n${command}\n\`\`\``)
 })
 

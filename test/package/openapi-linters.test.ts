@@ -1,7 +1,9 @@
+import { spawnSync } from 'node:child_process'
 import { createConfig, lintFromString } from '@redocly/openapi-core'
 import spectralCore from '@stoplight/spectral-core'
 import parsers from '@stoplight/spectral-parsers'
 import { oas } from '@stoplight/spectral-rulesets'
+import { RE2JS } from 're2js'
 import { expect, test } from 'vitest'
 import { openTestApp } from '../support/open-test-app.ts'
 
@@ -25,3 +27,22 @@ test.each(SETTINGS)(
     expect(found.filter(({ message }) => !OUTDATED.test(message))).toEqual([])
   },
 )
+
+test('every pattern compiles in JavaScript, in RE2, and in Python if it is installed', async () => {
+  const { http } = await openTestApp()
+  const patterns = new Set<string>()
+  JSON.parse((await http.get('/openapi.json')).text, (key, value) => {
+    if (key === 'pattern') patterns.add(value)
+    return value
+  })
+  expect(patterns.size).toBeGreaterThan(8)
+  for (const pattern of patterns) {
+    for (const flags of ['', 'u']) expect(() => new RegExp(pattern, flags)).not.toThrow()
+    expect(() => RE2JS.compile(pattern)).not.toThrow()
+  }
+  const program = 'import re, sys\nfor line in sys.stdin: re.compile(line)'
+  const input = [...patterns].join('\n')
+  const { error, stderr } = spawnSync('python3', ['-c', program], { input, encoding: 'utf8' })
+  if (error !== undefined) console.log('not tried in Python: python3 is not installed')
+  else expect(stderr).toBe('')
+})

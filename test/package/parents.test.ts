@@ -1,12 +1,13 @@
 import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { copyFileSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs'
+import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { PROJECT } from '../support/project.ts'
+import { spawnService } from '../support/spawn-service.ts'
 
 /** What programs around the service use. Four of them wrap `writeHead` by on-headers 1.0.2. */
 const PACKAGES = {
@@ -21,9 +22,11 @@ const PACKAGES = {
   '@sentry/node': '11.12.0',
   '@opentelemetry/api': '1.9.1',
   '@opentelemetry/sdk-trace-node': '2.12.1',
+  '@opentelemetry/sdk-node': '0.223.0',
   '@opentelemetry/instrumentation': '0.223.0',
   '@opentelemetry/instrumentation-http': '0.223.0',
   '@opentelemetry/instrumentation-express': '0.71.1',
+  '@opentelemetry/instrumentation-pg': '0.76.0',
 }
 
 const folder = temporaryFolder(afterAll)
@@ -232,4 +235,21 @@ test.each([
   }
   const reported = await fetch(`${url}/reported`)
   expect(await reported.json()).toEqual(REPORTED[parent] ?? [])
+})
+
+test('the service with the tracing of its documentation has spans with routes, and no rejection is an error', async () => {
+  const page = readFileSync(join(PROJECT, 'docs/operations/tracing.md'), 'utf8')
+  const [, program = ''] = /```js\n(.*?)```/s.exec(page) ?? []
+  writeFileSync(join(folder, 'tracing.mjs'), program)
+  const service = await spawnService({
+    cwd: folder,
+    env: { NODE_OPTIONS: '--import ./tracing.mjs', OTEL_TRACES_EXPORTER: 'console' },
+  })
+  for (const operation of OPERATIONS.slice(0, 6)) await ask(service.url, operation)
+  for (const id of [1, 77]) await fetch(`${service.url}/users/${id}`)
+  const { stdout } = await service.end('SIGTERM')
+  const spans = stdout.split(/^{$/m).flatMap(span => /^ {2}name: '(.*)'/m.exec(span)?.[1] ?? [])
+  expect(spans.filter(name => name !== 'POST')).toEqual(['GET /users/:id', 'GET /users/:id'])
+  expect(stdout).toContain("'http.route': '/users/:id'")
+  expect(stdout).not.toMatch(/status: { code: 2/)
 })

@@ -1,10 +1,13 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
 import type { Locator, Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { findSerious, LOOKS, openContext, openPage } from '../support/open-browser.ts'
 import { openTestApp } from '../support/open-test-app.ts'
-import { canOpenPages } from '../support/programs.ts'
+import { canOpenPages, canUseNginx } from '../support/programs.ts'
 import { shareTestApp } from '../support/shared-app.ts'
+import { startNginx } from '../support/start-nginx.ts'
 
 describe.skipIf(!canOpenPages)('in a browser', () => {
   test('GET /docs lists every operation, has the colours of the system, and executes a create and a list', async () => {
@@ -27,6 +30,9 @@ describe.skipIf(!canOpenPages)('in a browser', () => {
 
     const create = await openOperation(page, 'POST', '/users')
     expect(page.url()).toMatch(/#\/\w+\/createUser$/)
+    const codes = await create.locator('.responses-table .response-col_status').allInnerTexts()
+    expect(codes.slice(1)).toEqual(['201', 'default', '4XX', '5XX'])
+    expect(await create.locator('.response', { hasText: '422 email_taken' }).count()).toBe(1)
     const input = create.locator('textarea.body-param__text')
     const { user } = JSON.parse(await input.inputValue())
     expect(await execute(create)).toBe('201')
@@ -63,6 +69,45 @@ describe.skipIf(!canOpenPages)('in a browser', () => {
     expect(troubles(401)).toEqual([])
   })
 
+  test.skipIf(!canUseNginx)(
+    'behind a proxy that removes /accounts, links lead on, /docs executes, and the commands have its address',
+    async () => {
+      const { port } = await openTestApp({ env: { TRUST_PROXY: '1' } })
+      const proxy = await startNginx(
+        own => `server {
+          listen 127.0.0.1:${own};
+          location /accounts/ {
+            proxy_pass http://127.0.0.1:${port}/;
+            proxy_set_header X-Forwarded-Prefix /accounts;
+          }
+        }`,
+      )
+      const origin = `http://127.0.0.1:${proxy}`
+      const url = `${origin}/accounts`
+      const { page, troubles } = await openDocs(url)
+      const create = await openOperation(page, 'POST', '/users')
+      expect(await execute(create)).toBe('201')
+      const location = /location: (\S+)/.exec((await answerIn(create)).head)?.[1]
+      expect(location).toBe('/accounts/users/1')
+      expect(await (await fetch(origin + location)).json()).toMatchObject({ id: 1 })
+      await page.locator('a[href="."]').click()
+      await page.waitForURL(`${url}/`)
+      const commands = (await page.locator('pre').allInnerTexts()).filter(text =>
+        text.startsWith('curl'),
+      )
+      const again = commands.find(text => text.includes('Idempotency-Key')) ?? ''
+      const created = await promisify(execFile)('bash', ['-c', `${again} -i`])
+      expect(created.stdout).toContain('\r\nLocation: /accounts/users/2\r\n')
+      for (const command of commands) expect(command).toContain(` '${url}/`)
+      await page.locator('a[href="/accounts/users"]').click()
+      await page.waitForURL(`${url}/users`)
+      const list = await fetch(`${url}/users?per_page=1`)
+      const [, next] = /<([^>]+)>; rel="next"/.exec(list.headers.get('link') ?? '') ?? []
+      expect(await (await fetch(origin + next)).json()).toMatchObject([{ id: 2 }])
+      expect(troubles()).toEqual([])
+    },
+  )
+
   const app = shareTestApp()
 
   test('GET / is readable in light and dark, wide and narrow, and leads everywhere', async () => {
@@ -81,6 +126,9 @@ describe.skipIf(!canOpenPages)('in a browser', () => {
     await page.getByRole('button', { name: 'Copy: Create a user' }).click()
     await page.getByText('Copied').waitFor()
     expect(await page.evaluate('navigator.clipboard.readText()')).toMatch(/^curl .*correct horse/s)
+    const commands = (await page.locator('pre').allInnerTexts()).join('\n')
+    expect(commands.match(/^curl .*http.*/gm)?.length).toBeGreaterThan(6)
+    expect(commands.replaceAll(`'${app.url}/`, '')).not.toMatch(/http:|DELETE/)
     expect(troubles).toEqual([])
     for (const place of ['/docs', '/openapi.json', '/users', '/livez', '/readyz']) {
       await page.goto(app.url)

@@ -57,6 +57,18 @@ test('a connection over MAX_CONNECTIONS is closed if none is idle, and the other
   }
 })
 
+test('an idle connection is closed after KEEP_ALIVE_TIMEOUT, and 65 seconds without it', async () => {
+  const short = await openTestApp({ env: { KEEP_ALIVE_TIMEOUT: '1s' } })
+  const [exchange] = await idleConnections(short.port, 1)
+  const [answer] = await (exchange as RawExchange).answers(1)
+  expect(answer?.headers['keep-alive']).toBe('timeout=1')
+  const answeredAt = performance.now()
+  await exchange?.ended
+  expect(performance.now() - answeredAt).toBeGreaterThan(900)
+  const { headers } = await (await openFull()).http.get('/livez').set('Connection', 'keep-alive')
+  expect(headers['keep-alive']).toBe('timeout=65')
+})
+
 /** More than the system buffers for a client that reads nothing, and too little to shorten the time of all clients. */
 const ANSWER_BYTES = 30 * 1024 * 1024
 

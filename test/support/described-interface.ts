@@ -4,10 +4,16 @@ import addFormats from 'ajv-formats'
 
 type Json = Readonly<Record<string, unknown>>
 
+interface DescribedContent {
+  readonly schema: Json
+  /** By the reason of the error. */
+  readonly examples?: Readonly<Record<string, { readonly value: Json }>>
+}
+
 export interface DescribedResponse {
   readonly description: string
   readonly headers?: Readonly<Record<string, { readonly required?: boolean; schema: Json }>>
-  readonly content?: Readonly<Record<string, { readonly schema: Json }>>
+  readonly content?: Readonly<Record<string, DescribedContent>>
 }
 
 export interface DescribedOperation {

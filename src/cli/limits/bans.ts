@@ -76,7 +76,6 @@ export async function addBan(terminal: Terminal, order: BanAddition): Promise<Ou
   const checked = checkBanOrder(order, {
     bans: limitsFile === undefined ? undefined : (await readLimits(limitsFile)).bans,
     isCounting: cacheStore !== 'none',
-    now: 0,
   })
   if ('mistakes' in checked) {
     throw new OperatorError(

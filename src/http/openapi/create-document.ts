@@ -6,22 +6,11 @@ import {
   type ZodOpenApiPathsObject,
   type ZodOpenApiResponseObject,
 } from 'zod-openapi'
-import { ERRORS } from '../../errors.ts'
-import type { Action } from '../actions.ts'
 import { PATCH_TYPES } from '../body.ts'
 import { JSON_TYPE } from '../negotiation.ts'
-import type { DescribedOperation } from './operation.ts'
+import type { DescribedOperation, DocumentSettings } from './operation.ts'
 import { COMMON_HEADERS, CONTENT_ENCODING, X_REQUEST_ID } from './operation.ts'
-import { describeRefusals, findRefusals, OTHERWISE } from './refusals.ts'
-
-export interface DocumentSettings {
-  readonly version: string
-  /** The URL of the service in the document. */
-  readonly baseUrl: string
-  readonly bodyLimitBytes: number
-  /** The scope of an API key that each action needs; `undefined` if no key is required. */
-  readonly scopes: Readonly<Record<Action, string>> | undefined
-}
+import { createRefusals, OTHERWISE } from './refusals.ts'
 
 /** The name of the security scheme. */
 const KEY_SCHEME = 'apiKey'
@@ -41,18 +30,15 @@ export function createDocument(
   operations: readonly DescribedOperation[],
   { version, baseUrl, bodyLimitBytes, scopes }: DocumentSettings,
 ): unknown {
-  const codesOf = (operation: DescribedOperation) => findRefusals(operation, scopes !== undefined)
-  const refusals = describeRefusals(new Set(operations.flatMap(codesOf)))
+  const refusalsOf = createRefusals(scopes)
   const paths: ZodOpenApiPathsObject = {}
   for (const operation of operations) {
     const { path, method, action, isUnfiltered } = operation
     const scope = action && scopes?.[action]
-    const responses: Record<string, ZodOpenApiResponseObject> = {}
-    const statuses = codesOf(operation).map(code => ERRORS[code].status as number)
-    for (const [status, refusal] of refusals) {
-      if (statuses.includes(status)) responses[status] = refusal
+    const responses: Record<string, ZodOpenApiResponseObject> = {
+      ...refusalsOf(operation),
+      ...(!isUnfiltered && { default: OTHERWISE }),
     }
-    if (!isUnfiltered) responses.default = OTHERWISE
     for (const [status, { headers, ...answer }] of Object.entries(operation.answers)) {
       responses[status] = { ...answer, headers: z.object({ ...COMMON_HEADERS, ...headers }) }
     }
@@ -84,7 +70,8 @@ export function createDocument(
 }
 
 function describeRequest(operation: DescribedOperation, bodyLimitBytes: number) {
-  const { id, method, tag, summary, description, parameters = [], query, body } = operation
+  const { id, method, tag, summary, description } = operation
+  const { parameters = [], query, body, example } = operation
   const types = method === 'patch' ? PATCH_TYPES : [JSON_TYPE]
   return {
     operationId: id,
@@ -102,7 +89,7 @@ function describeRequest(operation: DescribedOperation, bodyLimitBytes: number) 
       requestBody: {
         description: `Other attributes are ignored. At most ${bodyLimitBytes} bytes, also after decompression.`,
         required: true,
-        content: Object.fromEntries(types.map(type => [type, { schema: body }])),
+        content: Object.fromEntries(types.map(type => [type, { schema: body, example }])),
       },
     }),
   }

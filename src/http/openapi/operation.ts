@@ -1,8 +1,17 @@
 import { z } from 'zod'
 import type { ZodOpenApiResponseObject } from 'zod-openapi'
-import type { ErrorCode } from '../../errors.ts'
+import type { ErrorCode, ErrorDetails } from '../../errors.ts'
 import type { Action } from '../actions.ts'
 import { DECOMPRESSORS } from '../body.ts'
+
+export interface DocumentSettings {
+  readonly version: string
+  /** The URL of the service in the document. */
+  readonly baseUrl: string
+  readonly bodyLimitBytes: number
+  /** The scope of an API key that each action needs; `undefined` if no key is required. */
+  readonly scopes: Readonly<Record<Action, string>> | undefined
+}
 
 /** One operation of the service: where it is, and what it takes and answers. */
 export interface DescribedOperation {
@@ -31,10 +40,12 @@ export interface DescribedOperation {
   readonly query?: z.ZodObject
   /** Of a JSON body. Without it, none is read. */
   readonly body?: z.ZodType
+  /** A body that works on a service with the users of the README. */
+  readonly example?: unknown
   /** Responses that are no errors, by status. `headers` are added to those of every response. */
   readonly answers: Readonly<Record<number, Answer>>
-  /** Errors besides those of every similar operation. */
-  readonly refusals?: readonly ErrorCode[]
+  /** Errors besides those of every similar operation, each with what it says beyond its code, as in an example. */
+  readonly refusals?: Readonly<Partial<Record<ErrorCode, ErrorDetails>>>
 }
 
 export type Answer = Omit<ZodOpenApiResponseObject, 'headers'> & { readonly headers?: Schemas }
@@ -106,7 +117,7 @@ export const IDEMPOTENCY_KEY = requestHeader(
   'Idempotency-Key',
   'A key that nobody can guess, such as a UUID: 1 to 255 visible characters, bare or as a quoted string. ' +
     'For 24 hours the same key and body get the first 201 again and create nothing.',
-  z.string().regex(/^(?:[!#-~][!-~]{0,254}|"(?:[!#-[\]-~]|\\["\\]){1,255}")$/),
+  z.string().regex(/^(?:[!#-~][!-~]{0,254}|"(?:[!#-\x5b\]-~]|\\["\\]){1,255}")$/),
 )
 
 /** A header of many responses, which the document defines once. One with an optional schema may be missing. */

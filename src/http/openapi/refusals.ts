@@ -1,9 +1,10 @@
+import type { Request } from 'express'
 import { z } from 'zod'
 import type { ZodOpenApiResponseObject } from 'zod-openapi'
-import { type ErrorCode, kindOf } from '../../errors.ts'
-import { phraseOf } from '../error-handler.ts'
-import { JSON_TYPE, PROBLEM_TYPE } from '../negotiation.ts'
-import type { DescribedOperation } from './operation.ts'
+import { type ErrorCode, type ErrorDetails, kindOf, ServiceError } from '../../errors.ts'
+import { errorReply, phraseOf } from '../error-handler.ts'
+import { JSON_TYPE, notAcceptable, PROBLEM_TYPE } from '../negotiation.ts'
+import type { DescribedOperation, DocumentSettings } from './operation.ts'
 import { COMMON_HEADERS, IDEMPOTENCY_KEY, IF_MATCH, RETRY_AFTER } from './operation.ts'
 
 const STATUS = z.int().min(100).max(599)
@@ -52,12 +53,18 @@ const ERROR_CONTENT = { [JSON_TYPE]: { schema: ERROR }, [PROBLEM_TYPE]: { schema
 /** Statuses that may come with `Retry-After`. */
 const RETRIED = [403, 409, 429, 503]
 
-const OF_IDEMPOTENCY = [
-  'idempotency_key_malformed',
-  'idempotency_key_in_use',
-  'idempotent_user_deleted',
-  'idempotency_key_reused',
-] as const
+/** Of 415: what is taken instead. */
+const NOT_TAKEN_HEADERS = {
+  'Accept-Patch': z.string().optional(),
+  'Accept-Encoding': z.string().optional(),
+}
+
+const OF_IDEMPOTENCY = {
+  idempotency_key_malformed: {},
+  idempotency_key_in_use: {},
+  idempotent_user_deleted: {},
+  idempotency_key_reused: {},
+}
 
 /** What a rule of the limits may answer instead of 429. */
 export const OTHERWISE: ZodOpenApiResponseObject = {
@@ -73,48 +80,94 @@ export const OTHERWISE: ZodOpenApiResponseObject = {
   content: ERROR_CONTENT,
 }
 
-/** The errors that an operation may answer. */
-export function findRefusals(operation: DescribedOperation, needsKeys: boolean): ErrorCode[] {
-  const { path, action, isOpen, isUnfiltered, produces, query, body } = operation
-  const { parameters = [], refusals = [] } = operation
-  const codes: ErrorCode[] = []
-  if (query) codes.push('query_invalid')
-  if (body) codes.push('validation_failed', 'body_malformed')
-  if (body) codes.push('media_type_unsupported', 'encoding_unsupported')
-  if (parameters.includes(IF_MATCH)) codes.push('version_mismatch')
-  if (parameters.includes(IDEMPOTENCY_KEY)) codes.push(...OF_IDEMPOTENCY)
-  if (action) codes.push('storage_unavailable')
-  if (path.includes('{')) codes.push('path_malformed')
-  if (produces?.length !== 0) codes.push('not_acceptable')
-  if (needsKeys && !isOpen) codes.push('key_required', 'scope_missing')
-  if (!isUnfiltered) codes.push('host_not_allowed', 'overloaded', 'shutting_down')
-  if (!isUnfiltered) codes.push('blocked', 'rate_limited')
-  codes.push(...refusals, 'internal_error')
-  codes.push('request_malformed', 'request_timeout', 'headers_too_large', 'body_too_large')
-  codes.push('target_too_long', 'scheme_not_allowed', 'transfer_coding_unsupported')
-  return codes
+/** The errors that an operation may answer, and what each says beyond its code in an example. */
+function findRefusals(
+  { path, action, isOpen, isUnfiltered, query, body, ...operation }: DescribedOperation,
+  scopes: DocumentSettings['scopes'],
+): ReadonlyMap<ErrorCode, ErrorDetails> {
+  const { parameters = [], refusals = {}, produces = [JSON_TYPE] } = operation
+  const needsKey = scopes !== undefined && !isOpen
+  const errors = [{ field: 'unknown', at: { parameter: 'unknown' }, messages: ['is unknown'] }]
+  const message = `The API key lacks the scope ${action && scopes?.[action]}`
+  const found: readonly (Readonly<Partial<Record<ErrorCode, ErrorDetails>>> | false | undefined)[] =
+    [
+      query && { query_invalid: { errors } },
+      body && { validation_failed: {}, body_malformed: {} },
+      body && { media_type_unsupported: {}, encoding_unsupported: {} },
+      parameters.includes(IF_MATCH) && { version_mismatch: {} },
+      refusals,
+      parameters.includes(IDEMPOTENCY_KEY) && OF_IDEMPOTENCY,
+      action && { storage_unavailable: {} },
+      path.includes('{') && { path_malformed: {} },
+      produces.length > 0 && { not_acceptable: notAcceptable(produces).details },
+      needsKey && { key_required: {} },
+      needsKey && action && { scope_missing: { message } },
+      !isUnfiltered && { host_not_allowed: {}, overloaded: {}, shutting_down: {} },
+      !isUnfiltered && { blocked: {}, rate_limited: {} },
+      { internal_error: {}, request_malformed: {}, request_timeout: {}, headers_too_large: {} },
+      { body_too_large: {}, target_too_long: {}, scheme_not_allowed: {} },
+      { transfer_coding_unsupported: {} },
+    ]
+  const entries = found.flatMap(details => Object.entries(details || {}))
+  return new Map(entries as [ErrorCode, ErrorDetails][])
 }
 
-/** The responses with these errors, by status: each with its reasons. */
-export function describeRefusals(
-  codes: ReadonlySet<ErrorCode>,
-): ReadonlyMap<number, ZodOpenApiResponseObject> {
-  const responses = new Map<number, ZodOpenApiResponseObject>()
-  for (const code of codes) {
-    const { status, message, about = message.replace(/\.?$/, '.') } = kindOf(code)
-    const { description = '' } = responses.get(status) ?? {}
-    const isAboutKeys = codes.has('key_required') && (status === 401 || status === 403)
-    responses.set(status, {
-      id: phraseOf(status).replaceAll(/[^A-Za-z]/g, ''),
-      description: `${description}- \`${code}\`: ${about}\n`,
-      headers: z.object({
-        ...COMMON_HEADERS,
-        ...(RETRIED.includes(status) && { 'Retry-After': RETRY_AFTER }),
-        ...(status === 415 && { 'Accept-Patch': z.string().optional() }),
-        ...(isAboutKeys && { 'WWW-Authenticate': z.string().optional() }),
-      }),
-      content: ERROR_CONTENT,
+/**
+ * Returns a function for the errors of an operation, by status: each response with its reasons, and an example of each. Equal
+ * responses of several operations are one component of the document.
+ */
+export function createRefusals(scopes: DocumentSettings['scopes']) {
+  const known = new Map<string, ZodOpenApiResponseObject>()
+
+  return (operation: DescribedOperation): Record<number, ZodOpenApiResponseObject> => {
+    const request = { path: operation.path.replace(/\{.*?\}/, '1'), headers: {} } as Request
+    const codes = findRefusals(operation, scopes)
+    const byStatus = new Map<number, Refusal>()
+    for (const [code, details] of codes) {
+      const { message, about = message.replace(/\.?$/, '.') } = kindOf(code)
+      const { status, body } = errorReply(new ServiceError(code, details), request)
+      const { description, examples } = byStatus.get(status) ?? { description: '', examples: {} }
+      byStatus.set(status, {
+        description: `${description}- \`${code}\`: ${about}\n`,
+        examples: { ...examples, [code]: { value: JSON.parse(String(body)) } },
+      })
+    }
+    const responses = [...byStatus].map(([status, described]) => {
+      const key = JSON.stringify([status, described])
+      const response = known.get(key) ?? toResponse(operation.id, status, described)
+      known.set(key, response)
+      return [status, response] as const
     })
+    return Object.fromEntries(responses)
   }
-  return responses
+}
+
+/** The errors of one status. */
+interface Refusal {
+  /** A list of the reasons, in Markdown. */
+  readonly description: string
+  /** By reason. */
+  readonly examples: Readonly<Record<string, { readonly value: unknown }>>
+}
+
+function toResponse(
+  id: string,
+  status: number,
+  { description, examples }: Refusal,
+): ZodOpenApiResponseObject {
+  const isAboutKeys = 'key_required' in examples || 'scope_missing' in examples
+  return {
+    id: `${phraseOf(status).replaceAll(/[^A-Za-z]/g, '')}_${id}`,
+    description,
+    headers: z.object({
+      ...COMMON_HEADERS,
+      ...(RETRIED.includes(status) && { 'Retry-After': RETRY_AFTER }),
+      ...(status === 415 && NOT_TAKEN_HEADERS),
+      ...(isAboutKeys && { 'WWW-Authenticate': z.string().optional() }),
+    }),
+    content: {
+      [JSON_TYPE]: { schema: ERROR, examples },
+      [PROBLEM_TYPE]: { schema: PROBLEM },
+    },
+  }
 }

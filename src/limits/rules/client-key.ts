@@ -66,12 +66,7 @@ export function isKeyName(text: string, { withBody }: { readonly withBody: boole
 
 /** Whether a key is known only once the body is read. */
 export function needsBody(key: Key | undefined): boolean {
-  return partsOf(key).some(part => typeof part === 'string' && kindOf(part).needsBody === true)
-}
-
-/** Whether the client's address is a key or a part of it. */
-export function countsByAddress(key: Key | undefined): boolean {
-  return partsOf(key).includes('ip')
+  return partsOf(key).some(part => typeof part === 'string' && parseName(part).kind.needsBody)
 }
 
 /** Finds the key of a request. */
@@ -124,8 +119,8 @@ function possibleLists(names: readonly string[]): readonly (readonly string[])[]
 function namedPart(part: KeyPart | undefined, name: string): string | undefined {
   if (name === '' || part === undefined) return undefined
   if (typeof part === 'function') return name
-  const { keyOfName } = kindOf(part)
-  return keyOfName === undefined ? name : keyOfName(name, argumentOf(part))
+  const { kind, argument } = parseName(part)
+  return kind.keyOfName === undefined ? name : kind.keyOfName(name, argument)
 }
 
 /** The key of an address, or of a network in the form that is counted, such as `2001:db8:0:100::/56`. */
@@ -158,21 +153,20 @@ function shorten(key: string): string {
   return createHash('sha256').update(key).digest('base64url')
 }
 
-function partsOf(key: Key = 'ip'): readonly KeyPart[] {
-  return Array.isArray(key) ? key : [key as KeyPart]
+/** A key that is not compound has one part. */
+export function partsOf(key: Key = 'ip'): readonly KeyPart[] {
+  return [key].flat()
 }
 
 function compilePart(part: KeyPart): KeyOf {
   if (typeof part === 'function') return request => textOf(requireSync<unknown>(part(request)))
-  return kindOf(part).compile(argumentOf(part))
+  const { kind, argument } = parseName(part)
+  return kind.compile(argument)
 }
 
-function argumentOf(part: KeyName): string {
-  return splitAtColon(part)[1] ?? ''
-}
-
-function kindOf(part: KeyName): KeyKind {
-  return KEY_KINDS[splitAtColon(part)[0] as keyof typeof KEY_KINDS]
+function parseName(part: KeyName): { readonly kind: KeyKind; readonly argument: string } {
+  const [kind, argument = ''] = splitAtColon(part)
+  return { kind: KEY_KINDS[kind as keyof typeof KEY_KINDS], argument }
 }
 
 function splitAtColon(text: string): [string, string | undefined] {

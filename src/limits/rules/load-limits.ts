@@ -1,23 +1,12 @@
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { readFailureInWords } from '../../errors.ts'
+import { OperatorError, readFailureInWords } from '../../errors.ts'
 import { clearTimeout, setTimeout } from '../../timers.ts'
 import { checkLimits } from './checked-limits.ts'
 import { importModule } from './import-module.ts'
 import { type JsonPath, type LineOf, locateJson } from './json-lines.ts'
 import type { CheckedLimits } from './rules-schema.ts'
-
-/** Why a limits file cannot be used: a line for each mistake. */
-export class LimitsRefused extends Error {
-  readonly mistakes: readonly string[]
-
-  constructor(mistakes: readonly string[], options?: ErrorOptions) {
-    super(mistakes.join('\n'), options)
-    this.name = 'LimitsRefused'
-    this.mistakes = mistakes
-  }
-}
 
 const MODULE_PATIENCE_MS = 10_000
 
@@ -25,13 +14,13 @@ let readings = 0
 
 /**
  * The rules in a `.json` file, or in the default export of an ES module. The module is read again each time, but its imports
- * are not. Rejects with `LimitsRefused`.
+ * are not. Rejects with `OperatorError` with a line for each mistake.
  */
 export async function loadLimits(path: string): Promise<CheckedLimits> {
   const read = path.endsWith('.json') ? parseJson(await readText(path)) : await readModule(path)
   const checked = checkLimits(read.rules, read.lineOf)
   const mistakes = [...repeatedMembers(read), ...('mistakes' in checked ? checked.mistakes : [])]
-  if (mistakes.length > 0 || 'mistakes' in checked) throw new LimitsRefused(mistakes)
+  if (mistakes.length > 0 || 'mistakes' in checked) throw new OperatorError(mistakes)
   return checked.limits
 }
 
@@ -47,7 +36,7 @@ async function readText(path: string): Promise<string> {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
     if (!text.includes('\0')) return text
   } catch {}
-  throw new LimitsRefused(['the file is not in UTF-8, but perhaps in UTF-16: save it as UTF-8'])
+  throw new OperatorError(['the file is not in UTF-8, but perhaps in UTF-16: save it as UTF-8'])
 }
 
 /** Two recipes, pasted one after the other, may each have a list of the same kind: `JSON.parse` keeps only the last. */
@@ -83,7 +72,7 @@ async function readModule(path: string): Promise<ReadRules> {
     const module = await awaitModule(importModule(url))
     return { rules: module.default }
   } catch (cause) {
-    throw cause instanceof LimitsRefused ? cause : unreadable(cause)
+    throw unreadable(cause)
   }
 }
 
@@ -91,9 +80,8 @@ async function readModule(path: string): Promise<ReadRules> {
 async function awaitModule<T>(module: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const tooLate = new Promise<never>((_resolve, reject) => {
-    const seconds = MODULE_PATIENCE_MS / 1000
-    const mistake = `the file cannot be read (after ${seconds} seconds it still awaits something)`
-    timer = setTimeout(() => reject(new LimitsRefused([mistake])), MODULE_PATIENCE_MS)
+    const reason = `after ${MODULE_PATIENCE_MS / 1000} seconds it still awaits something`
+    timer = setTimeout(() => reject(new Error(reason)), MODULE_PATIENCE_MS)
   })
   try {
     return await Promise.race([module, tooLate])
@@ -102,9 +90,9 @@ async function awaitModule<T>(module: Promise<T>): Promise<T> {
   }
 }
 
-function unreadable(cause: unknown, place?: string): LimitsRefused {
+function unreadable(cause: unknown, place?: string): OperatorError {
   const { code, message = String(cause), syscall } = Object(cause) as Partial<NodeJS.ErrnoException>
   const parts = syscall === undefined ? [place, code, message] : [readFailureInWords(cause)]
   const reason = parts.filter(part => part !== undefined).join(': ')
-  return new LimitsRefused([`the file cannot be read (${reason.replace(/\s+/g, ' ')})`], { cause })
+  return new OperatorError([`the file cannot be read (${reason.replace(/\s+/g, ' ')})`], { cause })
 }

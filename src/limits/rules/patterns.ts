@@ -29,18 +29,13 @@ export function compilePatterns(
   patterns: Patterns,
   normalize: (text: string) => string = text => text,
 ): TextTest {
-  const tests = listOf(patterns).map((pattern): TextTest => {
+  const tests = [patterns].flat().map((pattern): TextTest => {
     if (typeof pattern === 'string') return compileText(normalize(pattern))
     const expression = toRegExp(pattern)
     return text => expression.test(text)
   })
   const [only] = tests
   return tests.length === 1 && only !== undefined ? only : text => tests.some(test => test(text))
-}
-
-/** A single pattern is a list of one. */
-export function listOf(patterns: Patterns): readonly Pattern[] {
-  return Array.isArray(patterns) ? patterns : [patterns as Pattern]
 }
 
 function compileText(pattern: string): TextTest {

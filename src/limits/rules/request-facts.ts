@@ -17,15 +17,15 @@ declare global {
   }
 }
 
-/** A limit as it applies to one request, and the count of its key. */
+/** A rule as it applies to one request. */
 export interface LimitState {
   readonly request: Request
-  /** What the request is counted by. */
-  readonly key: string
+  /** What the request is counted by; `undefined` if it is not counted. */
+  readonly key: string | undefined
   readonly limit: number
   readonly windowMs: number
-  /** Includes this request. */
-  count: number
+  /** Includes this request. `undefined` until it is counted. */
+  count: number | undefined
   /** Milliseconds until the window ends. */
   resetsInMs: number
 }
@@ -36,8 +36,6 @@ export class RequestFacts {
   readonly ip: string | undefined
   /** Whether a safelist rule let the request pass; then no limit applies to it. */
   isSafe = false
-  /** The route limit that is counting the request. */
-  routeLimit: LimitState | undefined
   /** How long the request has waited for its counts so far. */
   waitedMs = 0
   readonly #request: Request

@@ -12,12 +12,13 @@ const YEAR_MS = 365 * 86_400_000
 
 /** The milliseconds of a time; `undefined` unless it is above zero and at most a year. */
 export function durationMs(value: unknown): number | undefined {
-  const ms = typeof value === 'number' ? value * 1000 : parseDuration(String(value))
+  if (typeof value !== 'string' && typeof value !== 'number') return undefined
+  const ms = typeof value === 'number' ? value * 1000 : parseDuration(value)
   return ms !== undefined && ms > 0 && ms <= YEAR_MS ? ms : undefined
 }
 
 function isDuration(value: unknown): boolean {
-  return ['string', 'number'].includes(typeof value) && durationMs(value) !== undefined
+  return durationMs(value) !== undefined
 }
 
 function isFunction(value: unknown): boolean {

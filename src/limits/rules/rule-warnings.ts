@@ -1,7 +1,7 @@
 import { nearest } from '../../config/did-you-mean.ts'
+import { partsOf } from './client-key.ts'
 import type { Key, Matching } from './limits-file.ts'
 import { matchesAll } from './matchers.ts'
-import { listOf } from './patterns.ts'
 import type { CheckedLimits } from './rules-schema.ts'
 
 /** What rules depend on besides the file. */
@@ -41,7 +41,7 @@ export function findWarnings(
   }
   for (const [kind, rules] of Object.entries({ bans, throttle, track, rateLimits })) {
     for (const rule of rules) {
-      if (!hasKeys && countsByKey(rule.source.by)) {
+      if (!hasKeys && partsOf(rule.source.by).includes('key')) {
         warn(kind, rule, 'counts nothing: API_KEYS is off, so no request has a key')
       }
       for (const path of unknownBodyKeys(rule.source.by)) {
@@ -67,19 +67,15 @@ export function findWarnings(
 /** What the bodies of this service have. */
 const BODY_KEYS = ['user.name', 'user.email', 'user.password']
 
-function unknownBodyKeys(by: Key = 'ip'): readonly string[] {
-  return [by]
-    .flat()
+function unknownBodyKeys(by: Key | undefined): readonly string[] {
+  return partsOf(by)
     .flatMap(part => (typeof part === 'string' ? (/^body:(.*)$/s.exec(part)?.[1] ?? []) : []))
     .filter(path => !BODY_KEYS.includes(path))
 }
 
-function countsByKey(by: Key = 'ip'): boolean {
-  return [by].flat().includes('key')
-}
-
 function findPathWarnings({ path = [] }: Matching): readonly string[] {
-  return listOf(path)
+  return [path]
+    .flat()
     .filter(text => typeof text === 'string')
     .flatMap(text => [
       ...(/^[^/*]/.test(text) ? [`has the path ${JSON.stringify(text)}: paths begin with /`] : []),

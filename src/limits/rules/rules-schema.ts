@@ -136,8 +136,7 @@ export const RULE_SCHEMAS = {
       when,
     })
     .transform(({ name, dryRun, only = ACTIONS, except = [], by, to, within, with: answer }) => ({
-      name,
-      isDryRun: dryRun,
+      ...filterRule({ name, dryRun }),
       actions: only.filter(action => !except.includes(action)),
       keyOf: by,
       limit: to,
@@ -186,7 +185,7 @@ export type CompiledRateLimit = Compiled<'rateLimits'>
 export type CompiledFilterRule = ReturnType<typeof filterRule> & { readonly type: RuleType }
 
 /** What a rule has that counts: `limit` requests of a key pass in each window of `windowMs`. */
-export type CompiledCounter = Pick<CompiledThrottle, 'keyOf' | 'limit' | 'windowMs'>
+export type CompiledCounter = Pick<CompiledRateLimit, 'keyOf' | 'limit' | 'windowMs'>
 
 /** The rules of a service without limits. */
 export const NO_LIMITS: CheckedLimits = {

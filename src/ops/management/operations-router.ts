@@ -24,7 +24,7 @@ import type { StatusHistory } from './status-history.ts'
 export interface Operations {
   report(): Promise<ServiceReport>
   count(): Promise<ServiceCounts>
-  readonly metrics: Pick<Metrics, 'read' | 'render'>
+  readonly metrics: Pick<Metrics, 'report' | 'render'>
   readonly checks: CheckReadiness
   readonly bans: BanControl
   /**
@@ -51,7 +51,7 @@ export function createOperationsRouter(
   async function showStatus({ url }: Request): Promise<Reply> {
     const since = parseSince(url)
     const report = await operations.report()
-    const counted = await metrics.read()
+    const counted = await metrics.report()
     return jsonReply(200, statusOf(report, { counted, now: now(), history: history.read(since) }))
   }
 

@@ -1,7 +1,7 @@
 import type { RuleReport } from '../../limits/tallies.ts'
 import { readVersion } from '../../version.ts'
 import {
-  type Counted,
+  type MetricsReport,
   queuesOf,
   type RequestLabels,
   type Series,
@@ -26,7 +26,7 @@ export function statusOf(
     now,
     history,
   }: {
-    readonly counted: Counted
+    readonly counted: MetricsReport
     readonly now: number
     readonly history: ReturnType<StatusHistory['read']>
   },
@@ -115,7 +115,10 @@ function meanMs(seconds: number, count: number): number | null {
   return count === 0 ? null : rounded((seconds / count) * 1000)
 }
 
-function storageOf({ storage, readiness }: ServiceReport, { seconds, writes }: Counted['commits']) {
+function storageOf(
+  { storage, readiness }: ServiceReport,
+  { seconds, writes }: MetricsReport['commits'],
+) {
   const { engine, fileBytes, connections } = storage
   const { count, sum } = seconds
   return {

@@ -12,9 +12,9 @@ import type { RequestMetrics } from '../../http/request-log.ts'
 import type { Commit } from '../../storage/storage-report.ts'
 import { SERVICE_METRICS } from './service-metrics.ts'
 import type {
-  Counted,
+  MetricsReport,
+  RequestCounts,
   RequestLabels,
-  RequestTotals,
   Series,
   ServiceReport,
 } from './service-report.ts'
@@ -147,13 +147,13 @@ export function createMetrics() {
       commitWrites.observe(writes)
     },
 
-    totals: (): RequestTotals => ({
+    count: (): RequestCounts => ({
       inFlight,
       byClass: { ...byClass },
       durations: [...byRange],
     }),
 
-    read: async (): Promise<Counted> => {
+    report: async (): Promise<MetricsReport> => {
       const keys = (await byKey.get()).values.map(({ labels, value }) => [labels.key, value])
       const [seconds] = await seriesOf(commitSeconds)
       const [writes] = await seriesOf(commitWrites)

@@ -21,7 +21,7 @@ export interface Series<Labels = unknown> {
 }
 
 /** All requests since the start together. */
-export interface RequestTotals {
+export interface RequestCounts {
   /** Requests that have begun and have not ended. */
   readonly inFlight: number
   /** By class of status: `2xx` to `5xx`, and `aborted` if the client left before the response. */
@@ -31,7 +31,7 @@ export interface RequestTotals {
 }
 
 /** What has been counted since the start. Reading it takes a millisecond for each hundred series. */
-export interface Counted {
+export interface MetricsReport {
   readonly series: readonly Series<RequestLabels>[]
   /** Requests with a valid API key, by its name. At most 200 names; other keys are under `_other`. */
   readonly byKey: Readonly<Record<string, number>>
@@ -57,7 +57,8 @@ export function queuesOf({ server, storage, waitingPasswords }: ServiceCounts) {
 
 export interface ReportSources {
   readonly checks: CheckReadiness
-  readonly metrics: { totals(): RequestTotals }
+  readonly server: Pick<HttpServer, 'report'>
+  readonly metrics: { count(): RequestCounts }
   readonly storage: Pick<Storage, 'report'>
   readonly passwords: { waiting(): number }
   readonly wholeLists: { running(): number }
@@ -72,12 +73,13 @@ const PING_TIMEOUT_MS = 500
 
 /** Returns what reports about a service. A report takes little longer than `PING_TIMEOUT_MS`. */
 export function createReporter(sources: ReportSources) {
-  const { checks, metrics, storage, passwords, wholeLists, feed, limits } = sources
-  async function count(server: Pick<HttpServer, 'report'>) {
+  const { checks, server, metrics, storage, passwords, wholeLists, feed, limits } = sources
+
+  async function count() {
     const eventLoopLagSeconds = await measureLag()
     const { user, system } = process.cpuUsage()
     return {
-      requests: metrics.totals(),
+      requests: metrics.count(),
       server: server.report(),
       storage: storage.report(),
       /** Passwords that wait to be hashed or verified. */
@@ -101,8 +103,8 @@ export function createReporter(sources: ReportSources) {
 
   return {
     count,
-    report: async (server: Pick<HttpServer, 'report'>) => {
-      const [readiness, counts] = await Promise.all([checks(PING_TIMEOUT_MS), count(server)])
+    report: async () => {
+      const [readiness, counts] = await Promise.all([checks(PING_TIMEOUT_MS), count()])
       return { readiness, ...counts }
     },
   }

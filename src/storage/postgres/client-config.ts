@@ -11,6 +11,7 @@ import pg, { type ClientConfig } from 'pg'
 import type { PostgresLocation, PostgresTls } from '../../config/postgres-url.ts'
 import { readFailureInWords } from '../../errors.ts'
 import { UnusableDatabase } from '../unusable-database.ts'
+import { findPassword } from './password-file.ts'
 
 export interface PostgresClientConfig extends ClientConfig {
   /** Whether it fails unless its password is bound to the certificate of the server. */
@@ -76,7 +77,6 @@ export function createClientConfigs(location: PostgresLocation): readonly Postgr
   const common: PostgresClientConfig = {
     user: location.user,
     database: location.database,
-    password: location.password ?? refuseWithoutPassword,
     application_name: location.applicationName,
     options: location.options,
     connectionTimeoutMillis: location.connectTimeoutMs ?? 0,
@@ -92,6 +92,7 @@ export function createClientConfigs(location: PostgresLocation): readonly Postgr
       ...common,
       host,
       port,
+      password: location.password ?? (() => readPassword(location, host, port)),
       ssl,
       enableChannelBinding: hasTls && channelBinding !== 'disable',
     }
@@ -113,8 +114,20 @@ function checkName(host: string, certificate: PeerCertificate): Error | undefine
   return isIP(host) !== 0 && isCommonName ? undefined : checkServerIdentity(host, certificate)
 }
 
-function refuseWithoutPassword(): never {
-  throw new UnusableDatabase('the server asks for a password, and none is given')
+/** A line of the file may name the folder of a Unix socket or, as libpq does, localhost in its place. */
+function readPassword(
+  { passwordFile, database, user }: PostgresLocation,
+  host: string,
+  port: number,
+): string {
+  if (passwordFile === undefined) {
+    throw new UnusableDatabase('the server asks for a password, and none is given')
+  }
+  const text = readFile('passfile', passwordFile)
+  const find = (place: string) => findPassword(text, [place, String(port), database, user])
+  const password = find(host) ?? (host.startsWith('/') ? find('localhost') : undefined)
+  if (password !== undefined) return password
+  throw unusable('passfile', passwordFile, 'has no password for this server, database and user')
 }
 
 function readTlsContext({ rootCertificate, certificate, key }: PostgresTls): SecureContext {

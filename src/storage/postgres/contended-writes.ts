@@ -1,41 +1,31 @@
 import { ServiceError } from '../../errors.ts'
 import { sleep } from '../../timers.ts'
 import { createPatience } from '../../waiting/patience.ts'
+import { type JoinedCalls, type JoinOptions, joinCalls } from '../join-calls.ts'
 import { isCausedBy, unavailable } from './postgres-errors.ts'
 
-/** An attempt returns this if another transaction held the user, or changed it meanwhile. It has changed nothing. */
-export const HELD = Symbol('held')
+/** A write throws this if another transaction held the user, or changed it meanwhile. It has changed nothing. */
+export const HELD = new Error('another transaction holds a lock')
 
-type Attempt<T> = (turn: Turn) => Promise<T | typeof HELD>
+/** Reads what it needs and decides. If there is something to write, it ends with one call of `write`. */
+type Attempt<T> = (write: Write) => Promise<T>
 
-/** One attempt of a write. */
-export interface Turn {
-  /** Whether others must not share its statement, because the server may make it wait for a lock. */
-  readonly isAlone: boolean
-  /** Call it before a statement that writes. Throws `storage_unavailable` if it is too late for that. */
-  beginWrite(): void
-}
-
-interface Call {
-  /** Whether no further attempt may begin. */
-  isOver: boolean
-  /** What may have written. The first attempt has waited for no lock, and ends as its statements do. */
-  running: 'first attempt' | 'repeated write' | undefined
-}
+/** Writes an item with those of other calls, or alone once the server has made it wait. Throws if it is too late for that. */
+type Write = <In, Out>(joined: JoinedCalls<In, Out>, item: In) => Promise<Out>
 
 export type ContendedWrites = ReturnType<typeof createContendedWrites>
 
-/** From the call to the last attempt, in milliseconds. Time in which the process stands still hardly counts. */
-const PATIENCE_MS = 1600
+/** From the call to the start of its last attempt, in milliseconds. Time in which the process stands still hardly counts. */
+const BEGIN_WITHIN_MS = 1600
 
-/** From the call to the answer, unless its first attempt still runs. */
-const MAX_ANSWER_MS = 1850
+/** From the call to its answer, unless its first attempt still runs. */
+const ANSWER_WITHIN_MS = 1850
 
 const LOOK_MS = 50
 
 const FIRST_PAUSE_MS = 5
 
-const MAX_PAUSE_MS = 100
+const LONGEST_PAUSE_MS = 100
 
 /** A lock that was not free in time, deadlocks, conflicts of transactions. */
 const CONTENDED: readonly string[] = ['55P03', '40']
@@ -43,16 +33,17 @@ const CONTENDED: readonly string[] = ['55P03', '40']
 /** Bad values, constraints, and what is contended. */
 const OF_ONE: readonly string[] = ['22', '23', ...CONTENDED]
 
-/** The key of those that wait in the server. No write has it. */
-const IN_SERVER = ''
+/** The key of the writes that wait in the server: one at a time, so that they use one connection. */
+const IN_SERVER = Symbol('in the server')
 
 /** Writes that other writes may hold up. */
 export function createContendedWrites() {
   const patience = createPatience({ tickMs: LOOK_MS })
-  /** The last write with each key. */
-  const lastOf = new Map<string, Promise<unknown>>()
+  /** The last work with each key. */
+  const lastOf = new Map<string | symbol, Promise<unknown>>()
 
-  async function inTurn<T>(keys: readonly string[], work: () => Promise<T>): Promise<T> {
+  /** After the earlier work with one of the keys. */
+  async function inTurn<T>(keys: readonly (string | symbol)[], work: () => Promise<T>): Promise<T> {
     const earlier = keys.map(key => lastOf.get(key))
     const result = Promise.allSettled(earlier).then(work)
     for (const key of keys) lastOf.set(key, result)
@@ -63,74 +54,64 @@ export function createContendedWrites() {
     }
   }
 
-  async function untilFree<T>(attempt: Attempt<T>, call: Call): Promise<T> {
-    let isAlone = false
-    let isRepeated = false
-    const requireTime = () => {
-      if (call.isOver) throw lockHeld()
-    }
-    const beginWrite = () => {
-      if (!isRepeated) return
-      requireTime()
-      call.running = 'repeated write'
-    }
-    const begin = async () => {
-      requireTime()
-      if (!isRepeated) call.running = 'first attempt'
-      try {
-        return await attempt({ isAlone, beginWrite })
-      } finally {
-        call.running = undefined
-        isRepeated = true
-      }
-    }
-    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, MAX_PAUSE_MS)) {
-      try {
-        // Those that the server made wait do so one at a time, so that they use one connection.
-        const result = await (isAlone ? inTurn([IN_SERVER], begin) : begin())
-        if (result !== HELD) return result
-      } catch (error) {
-        if (!isCausedBy(error, CONTENDED)) throw error
-        isAlone = true
-      }
-      await sleep(pauseMs)
-    }
-  }
-
   return {
     /**
-     * Runs `attempt` after the earlier writes of this process with one of the keys. While other transactions hold it up, repeats
-     * it after pauses in which it uses no connection. Throws `storage_unavailable` when the time is over, and `outcome_unknown`
-     * if a repeated write still runs soon after.
+     * Runs `attempt` after the earlier writes of this process with one of the keys, so no two of them share a batch. While
+     * other transactions hold it up, repeats it after pauses in which it uses no connection. Throws `storage_unavailable`
+     * when the time is over, and `outcome_unknown` if a repeated write still runs soon after.
      */
-    run: <T>(keys: readonly string[], attempt: Attempt<T>): Promise<T> => {
-      const call: Call = { isOver: false, running: undefined }
-      const wait = patience.begin(PATIENCE_MS, () => {
-        call.isOver = true
-      })
-      return new Promise<T>((resolve, reject) => {
-        const last = patience.begin(MAX_ANSWER_MS, () => {
-          if (call.running === undefined) reject(lockHeld())
-          if (call.running === 'repeated write') reject(writeUnanswered())
+    run: <T>(keys: readonly string[], attempt: Attempt<T>): Promise<T> =>
+      new Promise((resolve, reject) => {
+        let isRepeated = false
+        let isAlone = false
+        /** What may have written. The first attempt has waited for no lock, and ends as its statements do. */
+        let running: 'first attempt' | 'repeated write' | undefined
+        const wait = patience.begin(ANSWER_WITHIN_MS, () => {
+          if (running === undefined) reject(unavailable(HELD))
+          if (running === 'repeated write') reject(unanswered())
         })
-        inTurn(keys, () => untilFree(attempt, call))
-          .finally(last.end)
-          .then(resolve, reject)
-      }).finally(wait.end)
-    },
+        const requireTime = () => {
+          if (wait.elapsedMs() > BEGIN_WITHIN_MS) throw unavailable(HELD)
+        }
+        const write: Write = (joined, item) => {
+          if (isRepeated) {
+            requireTime()
+            running = 'repeated write'
+          }
+          return isAlone ? joined.alone(item) : joined(item)
+        }
+        const begin = async () => {
+          requireTime()
+          if (!isRepeated) running = 'first attempt'
+          try {
+            return await attempt(write)
+          } finally {
+            isRepeated = true
+            running = undefined
+          }
+        }
+        const untilFree = async () => {
+          for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
+            try {
+              return await (isAlone ? inTurn([IN_SERVER], begin) : begin())
+            } catch (error) {
+              if (error !== HELD && !isCausedBy(error, CONTENDED)) throw error
+              isAlone ||= error !== HELD
+            }
+            await sleep(pauseMs)
+          }
+        }
+        inTurn(keys, untilFree).finally(wait.end).then(resolve, reject)
+      }),
   }
 }
 
-/** Whether one write of a statement may have made it fail. */
-export function isOfOneWrite(error: unknown): boolean {
-  return isCausedBy(error, OF_ONE)
+/** Joins the items of writes. An error of the server that one of them may have caused fails no other. */
+export function joinWrites<In, Out>(run: JoinOptions<In, Out>['run']): JoinedCalls<In, Out> {
+  return joinCalls({ run, isOfOne: error => isCausedBy(error, OF_ONE) })
 }
 
-function lockHeld(): ServiceError {
-  return unavailable(new Error('another transaction holds a lock'))
-}
-
-function writeUnanswered(): ServiceError {
+function unanswered(): ServiceError {
   const cause = new Error('no answer after a lock that was not free')
   return new ServiceError('outcome_unknown', { cause })
 }

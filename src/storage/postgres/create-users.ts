@@ -9,8 +9,7 @@ import {
 } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
 import type { OpenStorageOptions } from '../storage.ts'
-import { type ContendedWrites, isOfOneWrite, type Turn } from './contended-writes.ts'
-import { joinCalls } from './join-calls.ts'
+import { type ContendedWrites, joinWrites } from './contended-writes.ts'
 import { type Connections, columnsOf, type Row, type Statement } from './postgres-connections.ts'
 import { NO_MORE_IDS, sqlStateOf, violates } from './postgres-errors.ts'
 import { REPRESENTATION, type ShortReads } from './user-reads.ts'
@@ -21,7 +20,7 @@ interface Create {
   readonly claim: IdempotencyClaim | undefined
 }
 
-/** Sorted, so that two batches wait for each other's e-mails in one direction only. */
+/** Sorted, so that two batches wait for each other's e-mails in one direction only. No two of a batch have one e-mail. */
 const CREATED = `
   created AS (
     INSERT INTO users (name, name_lower, email, password_digest, created_at, updated_at)
@@ -43,40 +42,36 @@ const CREATE: Statement = {
   text: `WITH ${CREATED} SELECT email, json FROM created`,
 }
 
-/** Earlier releases, which may serve at the same time, read `user_version`. */
+/** Each new key deletes up to this many expired ones, which is faster than they can be added. */
+const EXPIRED_KEYS_A_CLAIM = 2
+
+/**
+ * A claimed key may have expired. The join makes the server delete it before it is inserted again. Earlier releases, which may
+ * serve at the same time, read `user_version`.
+ */
 const CREATE_WITH_KEYS: Statement = {
   name: 'create_users_with_keys',
   text: `
-    WITH ${CREATED}, claimed AS (
+    WITH freed AS (
+      DELETE FROM idempotency_keys WHERE key_hash = ANY (ARRAY(
+        SELECT key_hash FROM idempotency_keys WHERE key_hash = ANY ($8::bytea[]) AND expires_at <= $11
+        ORDER BY key_hash FOR UPDATE
+      ) || ARRAY(
+        SELECT key_hash FROM idempotency_keys WHERE expires_at <= $11
+        ORDER BY expires_at LIMIT ${EXPIRED_KEYS_A_CLAIM} * cardinality($8) FOR UPDATE SKIP LOCKED
+      ))
+      RETURNING key_hash
+    ), ${CREATED}, claimed AS (
       INSERT INTO idempotency_keys (key_hash, user_id, fingerprint, user_version, user_json, expires_at)
       SELECT key_hash, id, fingerprint, updated_at, json, $10
       FROM unnest($7::text[], $8::bytea[], $9::text[]) AS claim (email, key_hash, fingerprint)
-      JOIN created USING (email)
+      JOIN created USING (email) LEFT JOIN freed USING (key_hash)
       ORDER BY key_hash
     )
     SELECT email, json FROM created`,
 }
 
 type CreatedRow = readonly [email: string, json: string]
-
-/** A create that is refused is not done. */
-const COUNT_CREATED = { countWrites: (rows: readonly CreatedRow[]) => rows.length }
-
-/** Each new key deletes up to this many expired ones, which is faster than they can be added. */
-const EXPIRED_KEYS_A_CLAIM = 2
-
-const DELETE_EXPIRED_KEYS: Statement = {
-  name: 'delete_expired_keys',
-  text: `
-    DELETE FROM idempotency_keys WHERE key_hash = ANY (ARRAY(
-      SELECT key_hash FROM idempotency_keys WHERE expires_at <= $1
-      ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED))`,
-}
-
-const DELETE_EXPIRED_KEY: Statement = {
-  name: 'delete_expired_key',
-  text: 'DELETE FROM idempotency_keys WHERE key_hash = $1 AND expires_at <= $2',
-}
 
 export interface CreateUsersOptions extends Pick<OpenStorageOptions, 'now' | 'steadyNow'> {
   readonly connections: Connections
@@ -99,72 +94,32 @@ export function createUserCreator(options: CreateUsersOptions): UserRepository['
       claim ? [[user.email, claim.keyHash, claim.fingerprint]] : [],
     )
     if (claims.length === 0) return [CREATE, values]
-    const expiresAt = steadyNow() + IDEMPOTENCY_TTL_MS
-    return [CREATE_WITH_KEYS, [...values, ...columnsOf(claims), expiresAt]]
+    const time = steadyNow()
+    return [CREATE_WITH_KEYS, [...values, ...columnsOf(claims), time + IDEMPOTENCY_TTL_MS, time]]
   }
 
-  const sweep = joinCalls<IdempotencyClaim, void>({
-    run: async claims => {
-      await connections.write(DELETE_EXPIRED_KEYS, [
-        steadyNow(),
-        EXPIRED_KEYS_A_CLAIM * claims.length,
-      ])
-      return claims.map(() => ({ value: undefined }))
-    },
+  const insert = joinWrites<Create, StoredUser>(async creates => {
+    const rows = await connections.write<CreatedRow>(...statementOf(creates), {
+      countWrites: ({ length }) => length,
+    })
+    const created = new Map(rows)
+    return creates.map(({ user }) => {
+      const json = created.get(user.email)
+      return json === undefined ? { error: takenEmail() } : { value: storedUser(json) }
+    })
   })
-
-  const write = joinCalls<Create, StoredUser>({
-    isOfOne: isOfOneWrite,
-    run: async creates => {
-      const rows = await connections.write<CreatedRow>(...statementOf(creates), COUNT_CREATED)
-      const created = new Map(rows)
-      return creates.map(({ user }) => {
-        const json = created.get(user.email)
-        return json === undefined ? { error: takenEmail() } : { value: storedUser(json) }
-      })
-    },
-  })
-
-  /** Only an expired key is deleted, and no other process may use it meanwhile: it waits for this transaction. */
-  async function writeAlone(create: Create, { beginWrite }: Turn): Promise<StoredUser> {
-    const [created] = await connections.transaction(async session => {
-      beginWrite()
-      if (create.claim !== undefined) {
-        await session.query(DELETE_EXPIRED_KEY, [create.claim.keyHash, steadyNow()])
-      }
-      return session.query<CreatedRow>(...statementOf([create]))
-    }, COUNT_CREATED)
-    if (created === undefined) throw takenEmail()
-    return storedUser(created[1])
-  }
-
-  async function attempt(create: Create, turn: Turn): Promise<StoredUser> {
-    if (turn.isAlone) return writeAlone(create, turn)
-    try {
-      return await write(create)
-    } catch (error) {
-      if (!violates(error, 'idempotency_keys_primary_key')) throw error
-      return writeAlone(create, turn)
-    }
-  }
 
   /** A used key matters more than a taken e-mail. It is looked up after the write, so that nothing can fail behind one. */
-  async function isOfUsedKey(
-    error: unknown,
-    claim: IdempotencyClaim | undefined,
-  ): Promise<boolean> {
+  async function isOfUsedKey(error: unknown, claim?: IdempotencyClaim): Promise<boolean> {
     if (violates(error, 'idempotency_keys_primary_key')) return true
-    if (claim === undefined || !isEmailTaken(error)) return false
+    if (claim === undefined || (error as ServiceError).code !== 'email_taken') return false
     return (await reads.findIdempotentCreate(claim.keyHash)) !== undefined
   }
 
   return async (user, claim) => {
     try {
       const create = { user, claim }
-      const created = await contended.run(keysOf(create), turn => attempt(create, turn))
-      // Not awaited: what is not deleted now is deleted with a later key.
-      if (claim !== undefined) sweep(claim).catch(() => {})
-      return created
+      return await contended.run(keysOf(create), write => write(insert, create))
     } catch (error) {
       if (await isOfUsedKey(error, claim)) throw new ServiceError('idempotency_key_in_use')
       throw sqlStateOf(error) === NO_MORE_IDS ? usedUp('ids') : error
@@ -172,11 +127,7 @@ export function createUserCreator(options: CreateUsersOptions): UserRepository['
   }
 }
 
-function isEmailTaken(error: unknown): boolean {
-  return error instanceof ServiceError && error.code === 'email_taken'
-}
-
-/** What of a create may wait for the same lock as another one. */
+/** What no other write may claim at the same time. */
 function keysOf({ user, claim }: Create): readonly string[] {
   const email = user.email.toLowerCase()
   return claim === undefined ? [email] : [email, claim.keyHash.toString('hex')]

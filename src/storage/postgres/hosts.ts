@@ -9,7 +9,7 @@ import {
   openConnection,
   type SessionSettings,
 } from './open-connection.ts'
-import { isPermanent } from './postgres-errors.ts'
+import { isPermanent, unavailable } from './postgres-errors.ts'
 
 export interface HostsOptions {
   readonly location: PostgresLocation
@@ -17,8 +17,6 @@ export interface HostsOptions {
   readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
   /** Called when no host answers any more, or another one takes over: what runs on earlier connections gets no answer. */
   readonly onLost: () => void
-  /** Whether the database is left alone until the next call: then no host is looked for. */
-  readonly isResting: () => boolean
 }
 
 const CONNECT_TIMEOUT_MS = 1000
@@ -43,44 +41,54 @@ export type Hosts = ReturnType<typeof createHosts>
  * Throws `UnusableDatabase` if a file of the location cannot be used.
  */
 export function createHosts(options: HostsOptions) {
-  const { location, onWarning = () => {}, onLost, isResting } = options
+  const { location, onWarning = () => {}, onLost } = options
   const timeoutMs = Math.min(location.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, CONNECT_TIMEOUT_MS)
   const configs = createClientConfigs(location)
+  /** Why the last attempt failed, if it did. */
   let failure: unknown
   let isReadOnly = false
-  let trusted = new WeakSet<Connection>()
+  /** Connections of earlier ones are not used any more. */
+  let generation = 0
   let isSeeking = false
   let looking: Promise<void> | undefined
+  let isResting = false
   let isClosed = false
 
   async function attempt(settings: SessionSettings, onBroken: () => void): Promise<Connection> {
-    try {
-      const connection = await connectToAny(configs, { settings, onBroken, timeoutMs })
-      if (failure !== undefined) onWarning('database can be reached again')
-      failure = undefined
-      if (isReadOnly !== connection.isReadOnly) {
-        trusted = new WeakSet()
-        onLost()
-      }
-      if (connection.isReadOnly && !isReadOnly) onWarning('database takes no writes')
-      isReadOnly = connection.isReadOnly
-      if (isReadOnly) seek()
-      trusted.add(connection)
-      return connection
-    } catch (error) {
-      if (failure === undefined) onWarning('database cannot be reached', error)
-      failure = error
-      if (error instanceof NoAnswer) onLost()
-      seek()
+    const connecting = connectToAny(configs, { settings, onBroken, timeoutMs })
+    const connection = await connecting.catch(error => {
+      noteFailure(error)
       throw error
+    })
+    noteServer(connection)
+    connection.generation = generation
+    return connection
+  }
+
+  function noteFailure(error: unknown): void {
+    if (failure === undefined) onWarning('database cannot be reached', error)
+    failure = error
+    if (error instanceof NoAnswer) onLost()
+    seek()
+  }
+
+  function noteServer(server: Pick<Connection, 'isReadOnly'>): void {
+    if (failure !== undefined) onWarning('database can be reached again')
+    failure = undefined
+    if (server.isReadOnly !== isReadOnly) {
+      isReadOnly = server.isReadOnly
+      generation++
+      onLost()
+      if (isReadOnly) onWarning('database takes no writes')
     }
+    if (isReadOnly) seek()
   }
 
   async function seek(): Promise<void> {
     if (isSeeking) return
     isSeeking = true
     let pauseMs = FIRST_PAUSE_MS
-    while (!isClosed && !isResting() && (failure !== undefined || isReadOnly)) {
+    while (!isClosed && !isResting && (failure !== undefined || isReadOnly)) {
       await sleep(pauseMs, undefined, { ref: false })
       pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)
       if (!isClosed) await look()
@@ -107,15 +115,20 @@ export function createHosts(options: HostsOptions) {
      * connection breaks. Throws what went wrong, and at once while the last attempt failed and a host is looked for.
      */
     connect: async (settings: SessionSettings, onBroken: () => void) => {
+      isResting = false
       if (failure !== undefined && isSeeking) throw failure
       return attempt(settings, onBroken)
     },
     /** Whether a connection may be used: false for those that were made before others were distrusted. */
-    trusts: (connection: Connection) => trusted.has(connection),
+    trusts: (connection: Connection) => connection.generation === generation,
     /** Call it when a connection gave no answer or takes no writes any more: the others may be no better. Looks at once. */
     distrust: () => {
-      trusted = new WeakSet()
+      generation++
       if (!isClosed) look()
+    },
+    /** Looks for no host until the next connection is asked for. */
+    rest: () => {
+      isResting = true
     },
     close: () => {
       isClosed = true
@@ -128,24 +141,17 @@ export async function connectToAny(
   configs: readonly ClientConfig[],
   options: Omit<OpenConnectionOptions, 'config'>,
 ): Promise<Connection> {
-  let isOver = false
-  let turn: Promise<unknown> = Promise.resolve()
-  const attempts = configs.map(config => {
-    const attempt = turn.then(() => {
-      if (isOver) throw new Error('another host takes writes')
-      return openConnection({ ...options, config })
-    })
-    const isSlow = () => sleep(NEXT_HOST_AFTER_MS, undefined, { ref: false })
-    turn = turn.then(() => Promise.race([attempt, isSlow()])).catch(() => {})
-    return attempt
-  })
-  const writable = attempts.map(async attempt => {
-    const connection = await attempt
-    if (connection.isReadOnly) throw new Error('it takes no writes')
-    // At once, before the next host is tried.
-    isOver = true
-    return connection
-  })
+  const attempts: Promise<Connection>[] = []
+  const writable: Promise<Connection>[] = []
+  for (const config of configs) {
+    const attempt = openConnection({ ...options, config })
+    attempts.push(attempt)
+    const last = attempt.then(requireWritable<Connection>)
+    writable.push(last)
+    const isSlow = sleep(NEXT_HOST_AFTER_MS, undefined, { ref: false })
+    const found = await Promise.race([Promise.any(writable), last, isSlow]).catch(() => undefined)
+    if (found !== undefined) break
+  }
   const chosen = await Promise.any(writable).catch(() => firstOf(attempts))
   for (const attempt of attempts) {
     attempt.then(
@@ -154,6 +160,12 @@ export async function connectToAny(
     )
   }
   return chosen
+}
+
+/** Throws `storage_unavailable` for a server that takes no writes. */
+export function requireWritable<S extends Pick<Connection, 'isReadOnly'>>(server: S): S {
+  if (server.isReadOnly) throw unavailable(new Error('the server takes no writes'))
+  return server
 }
 
 /** The first connection. Without one, throws the reason that says most. */

@@ -72,6 +72,10 @@ export function createLane(hosts: Hosts, { size, ...settings }: LaneOptions) {
     for (const { reject } of waiters.splice(0)) reject(error)
   }
 
+  function endIdle(): void {
+    for (const connection of idle.splice(0)) connection.end()
+  }
+
   return {
     /**
      * A connection for one piece of work. While all are in use it waits, and is forgotten once `isAbandoned`. Throws
@@ -110,15 +114,13 @@ export function createLane(hosts: Hosts, { size, ...settings }: LaneOptions) {
     report: () => ({ active: used.size, idle: idle.length, waiting: countWaiting() }),
 
     /** Closes the idle connections. */
-    endIdle: () => {
-      for (const connection of idle.splice(0)) connection.end()
-    },
+    endIdle,
 
     /** Closes the idle connections now and the others when they are released. */
     close: () => {
       isClosed = true
       rejectAll(new ServiceError('shutting_down'))
-      for (const connection of idle.splice(0)) connection.end()
+      endIdle()
     },
   }
 }

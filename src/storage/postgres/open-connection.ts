@@ -11,6 +11,8 @@ export interface Connection extends Session {
   /** Whether a pooler gives each transaction another session, so that nothing may be kept in a session. */
   readonly isPooled: boolean
   readonly settings: SessionSettings
+  /** The `Hosts` that made it use it only while this is theirs. */
+  generation: number
   /** Becomes true when the connection cannot be used any more. */
   readonly isBroken: boolean
   /** Ends the connection at once. Statements that wait for a result throw `reason`. */
@@ -53,8 +55,8 @@ const SETTINGS = `
 
 const KEEP_ALIVE_AFTER_MS = 10_000
 
-/** From the end of a statement on the server to its answer here. */
-const ANSWER_MS = 300
+/** From the time at which the server ends a statement to the end of a connection on which no answer came. */
+const SILENCE_MS = 300
 
 /** Between two looks at a statement. A stretch in which the process was too busy to listen counts as one. */
 const LOOK_MS = 100
@@ -106,7 +108,6 @@ function watch(
 ): Connection {
   const prepared = new Set<string>()
   const patience = createPatience({ tickMs: LOOK_MS })
-  const { statementTimeoutMs } = settings
   let broken: Error | undefined
   let isEnding = false
 
@@ -134,14 +135,11 @@ function watch(
     statement: Statement,
     values: readonly unknown[] = [],
   ): Promise<R[]> {
-    const {
-      name,
-      text,
-      withinMs = statementTimeoutMs,
-    }: SpecialStatement = typeof statement === 'string' ? { text: statement } : statement
-    const giveUp = () => connection.destroy(new NoAnswer(`no answer in ${withinMs / 1000} s`))
-    const isBounded = withinMs < Infinity
-    const wait = isBounded ? patience.begin(withinMs + ANSWER_MS, giveUp) : undefined
+    const special = typeof statement === 'string' ? { text: statement } : statement
+    const { name, text, withinMs = settings.statementTimeoutMs }: SpecialStatement = special
+    const wait = patience.begin(withinMs + SILENCE_MS, () =>
+      connection.destroy(new NoAnswer(`no answer in ${withinMs / 1000} s`)),
+    )
     try {
       const isPrepared = name !== undefined && !connection.isPooled
       if (isPrepared) notePrepared(name)
@@ -153,7 +151,7 @@ function watch(
       if (isFatal(error)) breakWith(error as Error)
       throw broken ?? error
     } finally {
-      wait?.end()
+      wait.end()
     }
   }
 
@@ -161,6 +159,7 @@ function watch(
     isReadOnly: false,
     isPooled: false,
     settings,
+    generation: 0,
     query,
     get isBroken() {
       return broken !== undefined || isEnding

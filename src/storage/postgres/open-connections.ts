@@ -3,24 +3,25 @@ import { performance } from '../../timers.ts'
 import { createPatience, NoAnswer, withinPatience } from '../../waiting/patience.ts'
 import { createCallGate } from '../call-gate.ts'
 import type { OpenStorageOptions } from '../storage.ts'
-import { createHosts, type HostsOptions } from './hosts.ts'
+import { createHosts, type HostsOptions, requireWritable } from './hosts.ts'
 import { createLane, type Lane } from './lane.ts'
 import { type Connection, limitsOf, type SessionSettings } from './open-connection.ts'
-import type { Connections, LaneName, Session, WriteOptions } from './postgres-connections.ts'
+import type { Connections, LaneName, WriteOptions } from './postgres-connections.ts'
 import {
   explainFailure,
+  type Failure,
+  failureOf,
   isStale,
-  mayBeDone,
   READ_ONLY,
   sqlStateOf,
   unavailable,
 } from './postgres-errors.ts'
 
-/** From a call to the 503 of a database that does not answer, or of a lane without a free connection. */
-const PATIENCE_MS = 1500
+/** From a call to its deadline. Reads are repeated, and connections are waited for, until then. */
+const CALL_MS = 1500
 
-/** For the answer of a server that ended a statement at the deadline. */
-const ANSWER_MS = 150
+/** From the deadline to the 503, for the answer of a server that ended a statement by then. */
+const LATE_ANSWER_MS = 150
 
 /**
  * Before the deadline. A write that gets its connection later is not begun: it could wait for a lock until its caller is answered,
@@ -58,29 +59,27 @@ const SET_LOCALLY = `
   SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true),
     set_config('idle_in_transaction_session_timeout', $3, true)`
 
-const SELECT_READ_ONLY = {
-  name: 'is_read_only',
-  text: `SELECT current_setting('transaction_read_only') = 'on'`,
-}
-
 /** The first connection may be one that a restart of the server has left behind, and so may the second. */
 const MAX_REPEATS = 2
 
-/** One call, and what is known of it. */
-interface Call<T> {
+interface Work<T> {
   readonly mode: 'read' | 'write' | 'transaction' | 'snapshot'
-  readonly work: (session: Session) => Promise<T>
   readonly lane: LaneName
-  /** By `performance.now()`. */
-  readonly deadline: number
-  readonly countWrites: WriteOptions<T>['countWrites'] | undefined
-  /** Whether its caller has got an error instead of its result. */
-  isAbandoned: boolean
-  isLost: boolean
-  mayBeCommitted: boolean
+  readonly run: (connection: Connection) => Promise<T>
+  readonly countWrites?: WriteOptions<T>['countWrites'] | undefined
 }
 
-export interface OpenConnectionsOptions extends Omit<HostsOptions, 'onLost' | 'isResting'> {
+type Outcome<T> = { readonly value: T } | Failure
+
+/** What the timer and the work of one attempt tell each other. */
+interface Progress {
+  /** Whether the caller has got an error, as there was no result in time. */
+  isAbandoned: boolean
+  /** Whether the statement that commits was sent. */
+  isCommitting: boolean
+}
+
+export interface OpenConnectionsOptions extends Omit<HostsOptions, 'onLost'> {
   /** How long one statement of long work may take; 20 seconds by default. */
   readonly longStatementMs?: number
   /** As that of `OpenStorageOptions`. */
@@ -90,10 +89,8 @@ export interface OpenConnectionsOptions extends Omit<HostsOptions, 'onLost' | 'i
 /** Connections to a database. They are made when they are needed. */
 export function openConnections(options: OpenConnectionsOptions): Connections {
   const { longStatementMs = LONG.statementTimeoutMs, onCommit } = options
-  let isResting = false
   const hosts = createHosts({
     ...options,
-    isResting: () => isResting,
     onLost: () => {
       for (const name of LONG_LANES)
         lanes[name].destroyUsed(new NoAnswer('the server does not answer'))
@@ -114,108 +111,104 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
   const calls = createCallGate()
   const patience = createPatience({ tickMs: LOOK_MS })
 
-  async function attempt<T>(call: Call<T>, abandon: () => void): Promise<T> {
-    Object.assign(call, { isLost: false, mayBeCommitted: false })
-    const leftMs = call.deadline - performance.now()
-    const wait = patience.begin(leftMs + ANSWER_MS, abandon)
-    const lane = lanes[call.lane]
-    try {
-      const connection = await lane.acquire(call)
-      if (LONG_LANES.includes(call.lane)) wait.end()
-      try {
-        if (call.lane === 'write' && wait.elapsedMs() > leftMs - LAST_WRITE_MS)
+  /** Answers in time. What is on a connection by then ends there: with its statement, without a commit. */
+  function attempt<T>(work: Work<T>, leftMs: number): Promise<Outcome<T>> {
+    const progress = { isAbandoned: false, isCommitting: false }
+    const isLong = LONG_LANES.includes(work.lane)
+    return new Promise(resolve => {
+      const wait = patience.begin(leftMs + LATE_ANSWER_MS, () => {
+        progress.isAbandoned = true
+        const late = new NoAnswer('no answer, or no free connection, in time')
+        const isCrowded = isLong && lanes[work.lane].isFull()
+        const error = isCrowded ? new ServiceError('overloaded', { cause: late }) : late
+        resolve(failureOf(error, { ...progress, isLost: true }))
+      })
+      const onConnection = () => {
+        if (isLong) wait.end()
+        if (work.lane === 'write' && wait.elapsedMs() > leftMs - LAST_WRITE_MS)
           throw unavailable(new Error('no free connection in time'))
-        return await runOn(connection, call)
-      } catch (error) {
-        if (isStale(error)) connection.destroy(error as Error)
-        if (sqlStateOf(error) === READ_ONLY || error instanceof NoAnswer) hosts.distrust()
-        call.isLost = connection.isBroken
-        throw error
-      } finally {
-        lane.release(connection)
       }
+      runInLane(work, progress, onConnection).finally(wait.end).then(resolve)
+    })
+  }
+
+  async function runInLane<T>(
+    work: Work<T>,
+    progress: Progress,
+    onConnection: () => void,
+  ): Promise<Outcome<T>> {
+    const lane = lanes[work.lane]
+    let connection: Connection | undefined
+    try {
+      connection = await lane.acquire(progress)
+      onConnection()
+      return { value: await runOn(connection, work, progress) }
+    } catch (error) {
+      if (isStale(error)) connection?.destroy(error as Error)
+      if (sqlStateOf(error) === READ_ONLY || error instanceof NoAnswer) hosts.distrust()
+      return failureOf(error, { ...progress, isLost: connection?.isBroken ?? false })
     } finally {
-      wait.end()
+      if (connection !== undefined) lane.release(connection)
     }
   }
 
-  async function runOn<T>(connection: Connection, call: Call<T>): Promise<T> {
-    if (call.mode === 'write' || call.mode === 'transaction') requireWritable(connection)
-    const { countWrites } = call
+  async function runOn<T>(connection: Connection, work: Work<T>, progress: Progress): Promise<T> {
+    if (work.mode === 'write' || work.mode === 'transaction') requireWritable(connection)
     const startedAt = performance.now()
-    const result = await inMode(connection, call)
-    const writes = countWrites?.(result) ?? 0
+    const result = await inMode(connection, work, progress)
+    const writes = work.countWrites?.(result) ?? 0
     if (writes > 0) onCommit?.({ seconds: (performance.now() - startedAt) / 1000, writes })
     return result
   }
 
-  async function repeat<T>(call: Call<T>, abandon: () => void): Promise<T> {
-    for (let repeats = 0; ; repeats++) {
-      try {
-        return await attempt(call, abandon)
-      } catch (error) {
-        const isInTime = repeats < MAX_REPEATS && performance.now() < call.deadline
-        const mayRepeat = isInTime && call.isLost && !mayBeDone(error, call) && !call.isAbandoned
-        if (!mayRepeat) throw explainFailure(error, call)
-      }
-    }
-  }
-
-  /** The caller is answered in time. What is on a connection by then ends there: with its statement, without a commit. */
-  async function run<T>(
-    mode: Call<T>['mode'],
-    work: Call<T>['work'],
-    { lane, countWrites }: Pick<Call<T>, 'lane'> & WriteOptions<T>,
-  ): Promise<T> {
-    const deadline = performance.now() + PATIENCE_MS
-    const known = { isAbandoned: false, isLost: false, mayBeCommitted: false }
-    const call: Call<T> = { mode, work, lane, deadline, countWrites, ...known }
+  async function run<T>(work: Work<T>): Promise<T> {
     calls.enter()
-    isResting = false
-    return new Promise<T>((resolve, reject) => {
-      const abandon = () => {
-        call.isAbandoned = true
-        const late = new NoAnswer('no answer, or no free connection, in time')
-        const isCrowded = LONG_LANES.includes(lane) && lanes[lane].isFull()
-        reject(
-          isCrowded
-            ? new ServiceError('overloaded', { cause: late })
-            : explainFailure(late, { ...call, isLost: true }),
-        )
+    const deadline = performance.now() + CALL_MS
+    try {
+      for (let repeats = 0; ; repeats++) {
+        const outcome = await attempt(work, deadline - performance.now())
+        if ('value' in outcome) return outcome.value
+        const isInTime = repeats < MAX_REPEATS && performance.now() < deadline
+        if (!isInTime || !outcome.isLost || outcome.mayBeDone) throw explainFailure(outcome)
       }
-      repeat(call, abandon).then(resolve, reject)
-    }).finally(calls.leave)
+    } finally {
+      calls.leave()
+    }
   }
 
   return {
     query: (statement, values, lane = 'short') =>
-      run('read', session => session.query(statement, values), { lane }),
-    read: (work, lane = 'short') => run('read', work, { lane }),
-    write: (statement, values, options) =>
-      run('write', session => session.query(statement, values), { lane: 'write', ...options }),
-    transaction: (work, options) => run('transaction', work, { lane: 'write', ...options }),
-    snapshot: (work, lane) => run('snapshot', work, { lane }),
+      run({ mode: 'read', lane, run: session => session.query(statement, values) }),
+    read: (work, lane = 'short') => run({ mode: 'read', lane, run: work }),
+    write: (statement, values, { lane = 'write', countWrites } = {}) =>
+      run({ mode: 'write', lane, countWrites, run: session => session.query(statement, values) }),
+    transaction: (work, { lane = 'write', countWrites } = {}) =>
+      run({ mode: 'transaction', lane, countWrites, run: work }),
+    snapshot: (work, lane) => run({ mode: 'snapshot', lane, run: work }),
     ping: statement =>
-      run(
-        'read',
-        async session => {
-          requireWritable(session as Connection)
-          await session.query(statement)
+      run({
+        mode: 'read',
+        lane: 'short',
+        run: async connection => {
+          requireWritable(connection)
+          const [[isReadOnly] = [false]] = await connection.query<[boolean]>(statement)
           // A server that was told so on the way keeps its connections.
-          const [[isReadOnly] = [false]] = await session.query<[boolean]>(SELECT_READ_ONLY)
-          if (!isReadOnly) return
-          hosts.distrust()
-          throw takesNoWrites()
+          if (isReadOnly) hosts.distrust()
+          requireWritable({ isReadOnly })
         },
-        { lane: 'short' },
-      ),
+      }),
     rest: () => {
-      isResting = true
+      hosts.rest()
       for (const lane of Object.values(lanes)) lane.endIdle()
     },
-    report: () => ({
-      connections: addUp(Object.values(lanes).map(lane => lane.report())),
-    }),
+    report: () => {
+      const reports = Object.values(lanes).map(lane => lane.report())
+      const sum = (of: keyof ReturnType<Lane['report']>) =>
+        reports.reduce((total, report) => total + report[of], 0)
+      return {
+        connections: { active: sum('active'), idle: sum('idle'), waiting: sum('waiting') },
+      }
+    },
     close: async (last = Promise.resolve()) => {
       const all = last.then(calls.close)
       await withinPatience(CLOSE_MS, all).catch(() => {})
@@ -229,37 +222,21 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
   }
 }
 
-function addUp(lanes: readonly ReturnType<Lane['report']>[]): ReturnType<Lane['report']> {
-  return lanes.reduce((one, other) => ({
-    active: one.active + other.active,
-    idle: one.idle + other.idle,
-    waiting: one.waiting + other.waiting,
-  }))
-}
-
-function requireWritable({ isReadOnly }: Connection): void {
-  if (isReadOnly) throw takesNoWrites()
-}
-
-function takesNoWrites() {
-  return unavailable(new Error('the server takes no writes'))
-}
-
-async function inMode<T>(connection: Connection, call: Call<T>): Promise<T> {
-  const { mode, work } = call
-  if (mode === 'read') return work(connection)
+async function inMode<T>(connection: Connection, work: Work<T>, progress: Progress): Promise<T> {
+  const { mode, run } = work
+  if (mode === 'read') return run(connection)
   if (mode === 'write' && !connection.isPooled) {
-    call.mayBeCommitted = true
-    return work(connection)
+    progress.isCommitting = true
+    return run(connection)
   }
   const isSnapshot = mode === 'snapshot'
   const level = isSnapshot ? 'REPEATABLE READ READ ONLY' : 'READ COMMITTED'
   await connection.query(`BEGIN ISOLATION LEVEL ${level}`)
   try {
     if (connection.isPooled) await setLocally(connection)
-    const result = await work(connection)
-    if (call.isAbandoned) throw new Error('its caller has got an error')
-    call.mayBeCommitted = !isSnapshot
+    const result = await run(connection)
+    if (progress.isAbandoned) throw new Error('its caller has got an error')
+    progress.isCommitting = !isSnapshot
     await connection.query('COMMIT')
     return result
   } catch (error) {

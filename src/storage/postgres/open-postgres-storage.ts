@@ -7,7 +7,6 @@ import { createSigningKeys } from '../create-signing-keys.ts'
 import type { MigrateOptions, MigrationStatus } from '../database-tasks.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { createWordFiller, fillWords } from '../word-filler.ts'
-import { createUserChanges } from './change-users.ts'
 import { createContendedWrites } from './contended-writes.ts'
 import { createUserCreator } from './create-users.ts'
 import { beginEmptyWords, forgetIndexedWords, indexedWords } from './index-next-users.ts'
@@ -26,13 +25,18 @@ import {
 import { createPostgresUserChanges, EXPIRE_CURSORS } from './postgres-user-changes.ts'
 import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
 import { createShortReads } from './user-reads.ts'
+import { createUserUpdates } from './user-updates.ts'
 
 /** How long a start waits for a database that cannot be reached. */
 const START_PATIENCE_MS = 10_000
 
 const START_PAUSE_MS = 100
 
-const PING = { name: 'ping', text: 'SELECT FROM users WHERE id = 1' }
+const PING = {
+  name: 'ping',
+  text: `
+    SELECT current_setting('transaction_read_only') = 'on', EXISTS (SELECT FROM users WHERE id = 1)`,
+}
 
 /** After this time without use, which is less than a minute, the server is left alone. It may then sleep. */
 const IDLE_AFTER_MS = 55_000
@@ -139,9 +143,6 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
   const writes = createCallGate(maxWaitingWrites)
   const words = indexedWords(connections)
   let usedAt = steadyNow()
-  const note = () => {
-    usedAt = steadyNow()
-  }
   const isIdle = () => steadyNow() - usedAt > IDLE_AFTER_MS
   const resting = setInterval(() => isIdle() && connections.rest(), LOOK_MS).unref()
   const filler = createWordFiller(words, { ...options, isIdle })
@@ -151,27 +152,28 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
     await writes.close()
   }
 
-  const imports = createPostgresUserImportStore(connections, now)
-  const bans = createPostgresBanStore(connections, options)
+  /** The same functions for callers: each call is a use of the database, and those of `gated` pass the gate. */
+  function serve<T extends object>(calls: T, ...gated: readonly (keyof T)[]): T {
+    const served = Object.entries(calls).map(([name, call]) => {
+      const run = gated.includes(name as keyof T) ? through(writes, call) : call
+      const use = (...args: unknown[]) => {
+        usedAt = steadyNow()
+        return run(...args)
+      }
+      return [name, use]
+    })
+    return Object.fromEntries(served)
+  }
+
   const statements = createPostgresSharedStatements(connections)
-  const apiKeys = createApiKeyStore(statements)
   const signingKey = createSigningKeys(statements)
   const { read, last, ...housekeeping } = createPostgresUserChanges(connections)
   return {
-    users: noteCalls(note, createUsers({ connections, now, steadyNow, writes })),
-    changes: { ...noteCalls(note, { read, last }), ...housekeeping },
-    imports: noteCalls(note, { ...imports, write: through(writes, imports.write) }),
-    bans: noteCalls(note, {
-      ...bans,
-      save: through(writes, bans.save),
-      lift: through(writes, bans.lift),
-    }),
-    apiKeys: noteCalls(note, {
-      ...apiKeys,
-      create: through(writes, apiKeys.create),
-      revoke: through(writes, apiKeys.revoke),
-      recordUses: through(writes, apiKeys.recordUses),
-    }),
+    users: serve(createUsers(connections, options), 'create', 'update', 'replaceDigest', 'delete'),
+    changes: { ...serve({ read, last }), ...housekeeping },
+    imports: serve(createPostgresUserImportStore(connections, now), 'write'),
+    bans: serve(createPostgresBanStore(connections, options), 'save', 'lift'),
+    apiKeys: serve(createApiKeyStore(statements), 'create', 'revoke', 'recordUses'),
     signingKey: name => untilReachable(() => signingKey(name)),
     // A statement sees what was committed before it.
     readAnew: () => {},
@@ -188,35 +190,18 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
   }
 }
 
-/** The same functions, each of which calls `note` first. */
-function noteCalls<T extends object>(note: () => void, calls: T): T {
-  const noted = Object.entries(calls).map(([name, call]) => [
-    name,
-    (...args: unknown[]) => {
-      note()
-      return call(...args)
-    },
-  ])
-  return Object.fromEntries(noted)
-}
-
-interface UsersOptions extends Pick<OpenStorageOptions, 'now' | 'steadyNow'> {
-  readonly connections: Connections
-  readonly writes: ReturnType<typeof createCallGate>
-}
-
 /** Users in the table `users`. Those calls of one turn of the event loop that do the same share statements. */
-function createUsers({ connections, writes, ...clocks }: UsersOptions): UserRepository {
-  const reads = createShortReads(connections, clocks.steadyNow)
-  const parts = { connections, reads, contended: createContendedWrites(), ...clocks }
-  const changes = createUserChanges(parts)
+function createUsers(
+  connections: Connections,
+  { now, steadyNow }: Pick<OpenStorageOptions, 'now' | 'steadyNow'>,
+): UserRepository {
+  const reads = createShortReads(connections, steadyNow)
+  const parts = { connections, reads, contended: createContendedWrites(), now, steadyNow }
   return {
     ...reads,
     ...createUserLists(connections),
+    ...createUserUpdates(parts),
+    create: createUserCreator(parts),
     ping: () => connections.ping(PING),
-    create: through(writes, createUserCreator(parts)),
-    update: through(writes, changes.update),
-    replaceDigest: through(writes, changes.replaceDigest),
-    delete: through(writes, changes.delete),
   }
 }

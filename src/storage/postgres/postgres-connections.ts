@@ -74,7 +74,10 @@ export interface Connections {
    * Runs statements that only read, and that all see one moment. Runs them again if their connection breaks soon after the call.
    */
   snapshot<T>(work: (session: Session) => Promise<T>, lane: LaneName): Promise<T>
-  /** Runs a statement. Throws `storage_unavailable` unless the server answers now and takes writes. */
+  /**
+   * Runs a statement that returns whether transactions are read-only. Throws `storage_unavailable` unless the server answers now
+   * and takes writes.
+   */
   ping(statement: Statement): Promise<void>
   /** Closes the connections that nobody uses, and sends nothing more until the next call. */
   rest(): void

@@ -1,6 +1,7 @@
 import { isNativeError } from 'node:util/types'
 import pg, { type ClientConfig } from 'pg'
 import { ServiceError } from '../../errors.ts'
+import { isOutage } from '../join-calls.ts'
 import { UnusableDatabase } from '../unusable-database.ts'
 
 /** Whether the server refused a row because of this constraint or index. */
@@ -66,25 +67,29 @@ const UNAVAILABLE: readonly string[] = ['08', '40', '53', '57', '58', READ_ONLY,
 /** Damaged data and indexes. */
 const DAMAGED: readonly string[] = ['XX001', 'XX002']
 
-/** What is known of work that failed. */
+/** How work failed. */
 export interface Failure {
+  readonly error: unknown
   /** Whether its connection is lost with it. */
   readonly isLost: boolean
-  /** Whether its last statement, which commits, was sent and not answered. */
-  readonly mayBeCommitted: boolean
+  /** Whether what it wrote may be committed. */
+  readonly mayBeDone: boolean
 }
 
-/** Whether a write that failed may have been done. While its connection is there, the server has said what became of it. */
-export function mayBeDone(error: unknown, { isLost, mayBeCommitted }: Failure): boolean {
-  return mayBeCommitted && isLost && !isUndone(error)
+/** While the connection is there, the server has said what became of the statement that commits. */
+export function failureOf(
+  error: unknown,
+  { isLost, isCommitting }: { readonly isLost: boolean; readonly isCommitting: boolean },
+): Failure {
+  return { error, isLost, mayBeDone: isCommitting && isLost && !isUndone(error) }
 }
 
 /** The error for the caller of work that failed. Errors that tell of no outage and no damage stay as they are. */
-export function explainFailure(error: unknown, failure: Failure): unknown {
-  if (mayBeDone(error, failure)) return new ServiceError('outcome_unknown', { cause: error })
+export function explainFailure({ error, isLost, mayBeDone }: Failure): unknown {
+  if (mayBeDone) return new ServiceError('outcome_unknown', { cause: error })
   if (isOfState(error, DAMAGED)) return new ServiceError('storage_damaged', { cause: error })
   if (error instanceof ServiceError) return error
-  return failure.isLost || isOfState(error, UNAVAILABLE) ? unavailable(error) : error
+  return isLost || isOfState(error, UNAVAILABLE) ? unavailable(error) : error
 }
 
 /**
@@ -123,13 +128,16 @@ function isCertificateError(error: unknown): boolean {
   )
 }
 
+/** Whether work failed because the database cannot be used now. */
+export function isOutage(error: unknown): error is ServiceError {
+  return (
+    error instanceof ServiceError && ['storage_unavailable', 'outcome_unknown'].includes(error.code)
+  )
+}
+
 /** Whether waiting may help, for work that may be repeated although it may have been done. */
 export function mayPass(error: unknown): boolean {
-  return (
-    error instanceof ServiceError &&
-    ['storage_unavailable', 'outcome_unknown'].includes(error.code) &&
-    !isPermanent(error.cause)
-  )
+  return isOutage(error) && !isPermanent(error.cause)
 }
 
 const REASONS: Readonly<Record<string, string>> = {

@@ -1,6 +1,6 @@
 import { idOf, storedUser } from '../../users/stored-user.ts'
 import type { StoredUser, UserReads, UserWithDigest } from '../../users/user-repository.ts'
-import { joinCalls, joinLookups } from './join-calls.ts'
+import { joinCalls, joinLookups } from '../join-calls.ts'
 import type { Connections, Statement } from './postgres-connections.ts'
 
 /** SQL for the JSON of a user of `table` as clients see it. */

@@ -1,72 +1,85 @@
+import { readFileSync } from 'node:fs'
+import { ServiceError } from '../../errors.ts'
 import type { BanStore } from '../../limits/ban-store.ts'
-import { BAN_COLUMNS, type BanRow, createBanStore } from '../create-ban-store.ts'
-import { createBanClock } from './ban-clock.ts'
+import { type BanDialect, createBanStore } from '../create-ban-store.ts'
+import { ask } from '../programs.ts'
 import type { SqliteParts } from './sqlite-statements.ts'
 
-const UPSERT = `
-  INSERT INTO bans (rule, client_key, ends_at, lasts_ms) VALUES ($1, $2, $3, $4)
-  ON CONFLICT (rule, client_key)
-  DO UPDATE SET ends_at = excluded.ends_at, lasts_ms = excluded.lasts_ms
-  WHERE $5 OR ends_at <= $6
-  RETURNING 1`
+type BanParts = Pick<SqliteParts, 'statements' | 'steadyNow' | 'uptimeNow'>
 
-/** More than a ban adds, and few, because hundreds of bans may share a transaction, which blocks the thread. */
-const DELETE_SOME_ENDED = `
-  DELETE FROM bans WHERE (rule, client_key) IN (
-    SELECT rule, client_key FROM bans WHERE ends_at <= $1 ORDER BY ends_at LIMIT 10)`
+/** For the triggers of the table. */
+const BEGIN_ACTING = `
+  INSERT INTO ban_changes (writer, is_acting) VALUES ($1, 1)
+  ON CONFLICT (writer) DO UPDATE SET is_acting = 1`
 
-/** Triggers write a new one with each change. */
-const SELECT_MARK = `SELECT mark FROM ban_changes`
+const END_ACTING = `UPDATE ban_changes SET is_acting = 0 WHERE writer = $1`
 
-/** Bans in SQLite. Saving a ban deletes some of those that have ended. */
-export function createSqliteBanStore(
-  parts: Pick<SqliteParts, 'statements' | 'writes' | 'steadyNow' | 'uptimeNow'>,
-): BanStore {
-  const { writes, steadyNow } = parts
-  const { read, run } = parts.statements
-  /** The last mark that this process has read or made. */
-  let knownMark: unknown
-  let revision = ''
+const SELECT_OFFSET = `SELECT offset_ms FROM ban_clock WHERE boot_id = $1`
 
-  /** Changes bans without changing the revision, unless others have changed some before. */
-  function change<T>(work: () => T): Promise<T> {
-    return writes.run(() => {
-      const isKnown = run(SELECT_MARK)[0]?.[0] === knownMark
-      const result = work()
-      if (isKnown) knownMark = run(SELECT_MARK)[0]?.[0]
+/** Another process may have been first meanwhile. */
+const KEEP_OFFSET = `
+  INSERT INTO ban_clock (singleton, boot_id, offset_ms) VALUES (1, $1, $2)
+  ON CONFLICT (singleton) DO UPDATE SET boot_id = excluded.boot_id,
+    offset_ms = iif(boot_id = excluded.boot_id, offset_ms, excluded.offset_ms)
+  RETURNING offset_ms`
+
+/** Between two looks at two clocks. */
+const UPTIME_ERROR_MS = 20
+
+/** Bans in SQLite. */
+export function createSqliteBanStore(parts: BanParts): BanStore {
+  const dialect: BanDialect = {
+    key: 'rule, client_key',
+    ownColumns: { names: '', values: '' },
+    jsonRows: 'json_each',
+    lock: '',
+    lockFree: '',
+    toStored: text => text.toWellFormed(),
+    fromStored: stored => stored,
+    inUtf8: stored => stored,
+    changeAs: function* (writer, program) {
+      yield* ask(BEGIN_ACTING, [writer])
+      const result = yield* program
+      yield* ask(END_ACTING, [writer])
       return result
-    })
-  }
-
-  return createBanStore({
-    steadyNow,
-    table: {
-      read,
-
-      save: ({ rule, clientKey, endsAt, lastsMs }, { now, replaces }) =>
-        change(() => {
-          run(DELETE_SOME_ENDED, [now])
-          const values = [rule, clientKey, endsAt, lastsMs, Number(replaces), now]
-          return run(UPSERT, values).length > 0
-        }),
-
-      deleteWhere: (condition, values) =>
-        change(() =>
-          run<BanRow>(`DELETE FROM bans WHERE ${condition} RETURNING ${BAN_COLUMNS}`, values),
-        ),
-
-      revision: async () => {
-        const [[mark] = []] = await read(SELECT_MARK)
-        if (mark !== knownMark) revision = String(mark)
-        knownMark = mark
-        return revision
-      },
-
-      clockOffset: createBanClock(parts),
-
-      toStored: text => text,
-      fromStored: stored => stored,
-      inUtf8: stored => stored,
     },
-  })
+    clockOffset: createBanClock(parts),
+  }
+  return createBanStore({ ...parts, dialect })
+}
+
+/**
+ * All processes of the machine agree on the time since it started, and the first of them writes what time it was then. Only a clock
+ * that is set across a restart of the machine changes the end of a ban. Systems other than Linux do not tell their starts apart:
+ * each process there goes on from the wall clock of its own start.
+ */
+function createBanClock({ statements, steadyNow, uptimeNow }: BanParts) {
+  const bootId = readBootId()
+  const ownOffset = () => Math.round(steadyNow() - uptimeNow())
+
+  return async (): Promise<number> => {
+    if (bootId === undefined) return 0
+    try {
+      const known = await statements.read<[number]>(SELECT_OFFSET, [bootId])
+      const [[kept] = [0]] =
+        known.length > 0
+          ? known
+          : await statements.write<[number]>(KEEP_OFFSET, [bootId, ownOffset()])
+      const offset = kept - ownOffset()
+      return Math.abs(offset) <= UPTIME_ERROR_MS ? 0 : offset
+    } catch (error) {
+      // A disk that takes no writes must not keep the bans from being read.
+      if (error instanceof ServiceError) return 0
+      throw error
+    }
+  }
+}
+
+/** Which start of the machine this is; `undefined` if the system does not tell. */
+function readBootId(): string | undefined {
+  try {
+    return readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+  } catch {
+    return undefined
+  }
 }

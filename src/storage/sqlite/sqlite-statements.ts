@@ -19,7 +19,7 @@ export interface SqliteParts {
   readonly uptimeNow: () => number
 }
 
-/** Lists of users have thousands of possible forms, and those of bans one for each number of clients. Few are used. */
+/** Lists of users have thousands of possible forms. Few are used. */
 const MAX_PREPARED_FORMS = 200
 
 /** Returns a function that prepares each form of SQL once, and forgets all of them when there are too many. */
@@ -72,7 +72,10 @@ export function createSqliteSharedStatements(
 
     write: (sql, values) => writes.run(() => run(sql, values)),
 
-    transaction: program =>
-      writes.run(() => runAtOnce(program(), ({ sql, values }: Asked) => run(sql, values))),
+    transaction: (program, options) =>
+      writes.run(
+        () => runAtOnce(program(), ({ sql, values }: Asked) => run(sql, values)),
+        options?.writes,
+      ),
   }
 }

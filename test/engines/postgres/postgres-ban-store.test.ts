@@ -77,13 +77,6 @@ describe('createPostgresBanStore', () => {
     expect(await store.lift({ rule: text, clientKeys: [text] })).toHaveLength(1)
   })
 
-  test('of saves of one ban at the same time, the last counts', async () => {
-    const { store } = await opened()
-    const bans = [1, 2, 3].map(hours => banOf('ann', { endsAt: Date.now() + hours * 3_600_000 }))
-    await Promise.all(bans.map(ban => store.save(ban)))
-    expect(await all(store)).toEqual([bans[2]])
-  })
-
   test('several processes can save and lift the same bans at the same time', async () => {
     const { openStore } = await opened()
     const stores = Array.from({ length: 4 }, openStore)

@@ -1,8 +1,10 @@
+import { randomBytes, randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import type { Storage } from '../../../src/storage/storage.ts'
-import type { StoredUser } from '../../../src/users/user-repository.ts'
+import { IDEMPOTENCY_TTL_MS, type StoredUser } from '../../../src/users/user-repository.ts'
 import { describeUserRepository } from '../../contracts/user-repository-contract.ts'
 import { among } from '../../support/among.ts'
+import { createFakeClock, type FakeClock } from '../../support/fake-clock.ts'
 import { holdOpen, openStorage } from '../../support/postgres-connections.ts'
 import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-databases.ts'
 import { until } from '../../support/until.ts'
@@ -70,6 +72,15 @@ test('of a delete and updates with one version by several processes, one succeed
 const SELECT_ROLLBACKS = `
   SELECT xact_rollback AS rollbacks FROM pg_stat_database WHERE datname = current_database() AND numbackends = 1`
 
+async function countRollbacks(url: string): Promise<unknown> {
+  let rows: Record<string, unknown>[] = []
+  await until(async () => {
+    rows = await queryPostgres(url, SELECT_ROLLBACKS)
+    return rows.length > 0
+  })
+  return rows[0]?.rollbacks
+}
+
 test('claims of one free e-mail at the same time violate nothing, so that the log of the server does not quote it', async () => {
   const url = await copyPostgresTemplate()
   const { users, close } = await openStorage(url)
@@ -85,10 +96,48 @@ test('claims of one free e-mail at the same time violate nothing, so that the lo
   const codes = claims.map(claim => (claim.status === 'rejected' ? claim.reason.code : undefined))
   expect(codes).toEqual([undefined, 'email_taken', 'email_taken', undefined])
   await close()
-  let rows: Record<string, unknown>[] = []
-  await until(async () => {
-    rows = await queryPostgres(url, SELECT_ROLLBACKS)
-    return rows.length > 0
-  })
-  expect(rows).toEqual([{ rollbacks: 0 }])
+  expect(await countRollbacks(url)).toBe(0)
+})
+
+function newUser() {
+  return { name: 'Ann', email: `${randomUUID()}@example.com`, passwordDigest: null }
+}
+
+/** Claims of keys that have expired. */
+async function expiredClaims(url: string, clock: FakeClock) {
+  const { users, close } = await openStorage(url, { now: clock.now })
+  const claims = Array.from({ length: 9 }, () => ({ keyHash: randomBytes(32), fingerprint: 'f' }))
+  await Promise.all(claims.map(claim => users.create(newUser(), claim)))
+  clock.advance(IDEMPOTENCY_TTL_MS)
+  await close()
+  return claims
+}
+
+test('keys that have expired are claimed again by one statement, which violates nothing', async () => {
+  const url = await copyPostgresTemplate()
+  const clock = createFakeClock()
+  const claims = await expiredClaims(url, clock)
+  const { users, close } = await openStorage(url, { now: clock.now })
+  await Promise.all([undefined, ...claims].map(claim => users.create(newUser(), claim)))
+  const found = await Promise.all(claims.map(({ keyHash }) => users.findIdempotentCreate(keyHash)))
+  expect(found).not.toContain(undefined)
+  await close()
+  expect(await countRollbacks(url)).toBe(0)
+})
+
+test('of several processes that claim keys that have expired, one gets each', async () => {
+  const url = await copyPostgresTemplate()
+  const clock = createFakeClock()
+  const claims = await expiredClaims(url, clock)
+  const processes = await Promise.all([1, 2, 3].map(() => openStorage(url, { now: clock.now })))
+  const creates = processes.flatMap(({ users }) =>
+    claims.toReversed().map(claim => users.create(newUser(), claim)),
+  )
+  const codes = (await Promise.allSettled(creates)).map(result =>
+    result.status === 'rejected' ? result.reason.code : 'done',
+  )
+  expect(codes.toSorted()).toEqual([
+    ...Array(9).fill('done'),
+    ...Array(18).fill('idempotency_key_in_use'),
+  ])
 })

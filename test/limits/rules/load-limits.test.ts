@@ -1,7 +1,8 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { LimitsRefused, loadLimits } from '../../../src/limits/rules/load-limits.ts'
+import { OperatorError } from '../../../src/errors.ts'
+import { loadLimits } from '../../../src/limits/rules/load-limits.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 
 const THROTTLE = { name: 'all', limit: 5, period: '1 minute' }
@@ -21,8 +22,8 @@ async function mistakesOf(path: string): Promise<readonly string[]> {
     () => new Error('the file was accepted'),
     reason => reason,
   )
-  if (!(error instanceof LimitsRefused)) throw error
-  return error.mistakes
+  if (!(error instanceof OperatorError)) throw error
+  return error.problems
 }
 
 test.each([

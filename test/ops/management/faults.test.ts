@@ -14,7 +14,7 @@ const OPERATIONS: readonly Operations[] = [
   {
     report: broken,
     count: broken,
-    metrics: { read: broken, render: broken },
+    metrics: { report: broken, render: broken },
     checks: broken,
     reloadLimits: broken,
     bans: { list: broken, add: broken, lift: broken },
@@ -22,7 +22,7 @@ const OPERATIONS: readonly Operations[] = [
   {
     report: async () => broken(),
     count: async () => broken(),
-    metrics: { read: async () => broken(), render: async () => broken() },
+    metrics: { report: async () => broken(), render: async () => broken() },
     checks: async () => broken(),
     reloadLimits: async () => broken(),
     bans: { list: async () => broken(), add: async () => broken(), lift: async () => broken() },

@@ -43,7 +43,7 @@ function openMetrics(changes: Partial<ServiceReport> = {}) {
   const [ok, unavailable] = [{ status: 'ok' }, { status: 'unavailable' }] as const
   const report: ServiceReport = {
     readiness: { isReady: false, checks: { service: unavailable, storage: ok } },
-    requests: metrics.totals(),
+    requests: metrics.count(),
     server: { connections: 12, waitingRequests: 3, shedRequests: 4 },
     storage: {
       engine: 'postgres',
@@ -76,7 +76,7 @@ test.each(FORMATS)('%s text says exactly what the report says', async (_, accept
   expect(body.includes('\n\n')).toBe(!isOpenMetrics)
   const { all, read } = parseMetrics(body)
   const ofSeries = 'http_request_duration_seconds'
-  for (const { labels: given, counts, count, sum } of (await metrics.read()).series) {
+  for (const { labels: given, counts, count, sum } of (await metrics.report()).series) {
     const labels = { ...given, status: String(given.status) }
     let below = 0
     const buckets = counts.map((inRange, index) => {
@@ -207,13 +207,13 @@ test('a format is the same after an answer in the other one, and at the same tim
 })
 
 test('requests are counted by at most 200 names of keys, and the rest under _other', async () => {
-  const { requests, totals, read } = createMetrics()
+  const { requests, count, report } = createMetrics()
   const names = Array.from({ length: 300 }, (_, index) => `key-${index}`)
   for (const key of [...names, ...names]) {
     requests.begin()
     requests.end({ method: 'GET', route: '/users', status: 200, seconds: 0.001, key })
   }
   const counted = Object.fromEntries(names.slice(0, 200).map(name => [name, 2]))
-  expect((await read()).byKey).toEqual({ ...counted, _other: 200 })
-  expect(totals()).toMatchObject({ inFlight: 0, byClass: { '2xx': 600, '5xx': 0 } })
+  expect((await report()).byKey).toEqual({ ...counted, _other: 200 })
+  expect(count()).toMatchObject({ inFlight: 0, byClass: { '2xx': 600, '5xx': 0 } })
 })

@@ -4,7 +4,7 @@ import { describeBanStore } from '../../contracts/ban-store-contract.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'
 import { openSqliteStored } from '../../support/open-stored.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
-import { selectRows } from '../../support/sql.ts'
+import { executeSql, selectRows } from '../../support/sql.ts'
 
 describeBanStore({
   name: 'SQLite',
@@ -32,4 +32,38 @@ test('saving a ban deletes some of those that have ended, until none is left', a
     left.push((await selectRows(path, 'SELECT 1 FROM bans')).length)
   }
   expect(left).toEqual([16, 7, 3, 3])
+})
+
+test.each([
+  [
+    'an INSERT of an older release',
+    `INSERT INTO bans (rule, client_key, ends_at) VALUES ('a', 'b', 1)`,
+  ],
+  ['an UPDATE', 'UPDATE bans SET ends_at = ends_at + 1'],
+  ['a DELETE', 'DELETE FROM bans'],
+])('%s changes the revision, and what changes no ban does not', async (_, statement) => {
+  const path = join(temporaryFolder(), 'users.db')
+  const { bans: store } = await openSqliteStored(path)
+  await store.save({ rule: 'login', clientKey: 'ann', endsAt: Date.now() + 1000, lastsMs: 1000 })
+  const before = await store.revision()
+  await executeSql(path, 'DELETE FROM bans WHERE false')
+  expect(await store.revision()).toBe(before)
+  await executeSql(path, statement)
+  expect(await store.revision()).not.toBe(before)
+})
+
+test('saving a ban deletes the marks of processes that are long gone', async () => {
+  const path = join(temporaryFolder(), 'users.db')
+  const stores = [await openSqliteStored(path), await openSqliteStored(path)]
+  for (const [index, { bans }] of stores.entries()) {
+    await executeSql(path, 'UPDATE ban_changes SET changed_at = changed_at - 2 * 86400')
+    await bans.save({
+      rule: 'login',
+      clientKey: `${index}`,
+      endsAt: Date.now() + 1e3,
+      lastsMs: 1e3,
+    })
+  }
+  expect(await selectRows(path, 'SELECT 1 FROM bans')).toHaveLength(2)
+  expect(await selectRows(path, `SELECT 1 FROM ban_changes WHERE writer <> ''`)).toHaveLength(1)
 })

@@ -10,7 +10,7 @@ import {
 } from '../../copy/copied-tables.ts'
 import { type CopyTarget, NOT_EMPTY } from '../../copy/copy-ends.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
-import { hashOfBan, toStored } from '../ban-text.ts'
+import { BAN_HASH, toStored } from '../ban-text.ts'
 import { isUnfinishedCopy } from '../inspect-schema.ts'
 import { isCausedBy } from '../postgres-errors.ts'
 import { BEGIN_FEED } from '../postgres-user-changes.ts'
@@ -125,19 +125,17 @@ async function insert(
     const toValue = (row: CopiedRow) => (type === 'anyText' ? toStored(String(row[at])) : row[at])
     return { name, type, values: rows.map(toValue) }
   })
-  if (table === BANS) columns.push({ name: 'key_hash', type: 'bytes', values: rows.map(toHash) })
   const names = columns.map(({ name }) => name).join(', ')
   const arrays = columns.map(({ type }, at) => `$${at + 1}::${ARRAYS[type]}`).join(', ')
-  const text = `INSERT INTO ${table.name} (${names}) SELECT * FROM unnest(${arrays})`
+  const [ownName, ownValue] = table === BANS ? [', key_hash', `, ${BAN_HASH}`] : ['', '']
+  const text = `
+    INSERT INTO ${table.name} (${names}${ownName})
+    SELECT *${ownValue} FROM unnest(${arrays}) AS added (${names})`
   await session.query(
     text,
     columns.map(({ values }) => values),
   )
   if (table === USERS) await upsertWords(session, rows.map(namedUserOf))
-}
-
-function toHash([rule, clientKey]: CopiedRow): Buffer {
-  return hashOfBan({ rule: String(rule), clientKey: String(clientKey) })
 }
 
 /** Whether the server refused a value (class 22) or a constraint did (class 23). */

@@ -1,9 +1,14 @@
 import { decideChange, requireVersion, showUser } from '../../users/stored-user.ts'
-import type { UserChange, UserRepository, UserRow } from '../../users/user-repository.ts'
+import type {
+  StoredUser,
+  UserRepository,
+  UserRow,
+  UserUpdate,
+} from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
+import { joinLookups } from '../join-calls.ts'
 import type { OpenStorageOptions } from '../storage.ts'
-import { type ContendedWrites, HELD, isOfOneWrite } from './contended-writes.ts'
-import { joinCalls, joinLookups } from './join-calls.ts'
+import { type ContendedWrites, HELD, joinWrites } from './contended-writes.ts'
 import { type Connections, columnsOf, type Row } from './postgres-connections.ts'
 import { violates } from './postgres-errors.ts'
 import type { ShortReads } from './user-reads.ts'
@@ -73,14 +78,12 @@ interface ReadRow extends UserRow {
   readonly xmin: string
 }
 
-type Delete = Pick<ReadRow, 'id'> & Partial<Pick<ReadRow, 'xmin'>>
-
 interface Change {
   readonly before: ReadRow
   readonly after: UserRow
 }
 
-export interface ChangeUsersOptions extends Pick<OpenStorageOptions, 'now'> {
+export interface UserUpdatesOptions extends Pick<OpenStorageOptions, 'now'> {
   readonly connections: Connections
   readonly contended: ContendedWrites
   readonly reads: Pick<ShortReads, 'isEmailTaken'>
@@ -90,8 +93,8 @@ export interface ChangeUsersOptions extends Pick<OpenStorageOptions, 'now'> {
  * The writes to users that exist. An update is decided on what was read before, and once more if another transaction has
  * changed the user meanwhile. What is decided in one turn of the event loop is written by one statement.
  */
-export function createUserChanges(
-  options: ChangeUsersOptions,
+export function createUserUpdates(
+  options: UserUpdatesOptions,
 ): Pick<UserRepository, 'update' | 'replaceDigest' | 'delete'> {
   const { connections, contended, reads, now } = options
 
@@ -104,31 +107,28 @@ export function createUserChanges(
     ])
   })
 
-  /** Whether each user was still as it was read, and free. */
-  async function write(all: readonly Change[]): Promise<readonly boolean[]> {
-    const rows = await connections.write<[number]>(CHANGE, columnsOf(all.map(toRow)), {
+  const change = joinWrites<Change, StoredUser>(async changes => {
+    const rows = await connections.write<[id: number]>(CHANGE, columnsOf(changes.map(toRow)), {
       countWrites: ({ length }) => length,
     })
-    const ids = new Set(rows.map(([id]) => id))
-    return all.map(({ after }) => ids.has(after.id))
-  }
-
-  const writeJoined = joinCalls<Change, boolean>({
-    isOfOne: isOfOneWrite,
-    run: async all => (await write(all)).map(value => ({ value })),
+    const changed = new Set(rows.map(([id]) => id))
+    return changes.map(({ after }) =>
+      changed.has(after.id) ? { value: showUser(after) } : { error: HELD },
+    )
   })
 
-  const remove = joinCalls<Delete, boolean | typeof HELD>({
-    isOfOne: isOfOneWrite,
-    run: async all => {
-      const values = columnsOf(all.map(({ id, xmin }) => [id, xmin]))
-      const found = await connections.write<[id: number, isDeleted: boolean]>(DELETE, values, {
-        countWrites: rows => all.length - rows.filter(([, isDeleted]) => !isDeleted).length,
+  const remove = joinWrites<{ readonly id: number; readonly xmin?: string }, boolean>(
+    async deletes => {
+      const values = columnsOf(deletes.map(({ id, xmin }) => [id, xmin]))
+      const rows = await connections.write<[id: number, isDeleted: boolean]>(DELETE, values, {
+        countWrites: found => deletes.length - found.filter(([, isDeleted]) => !isDeleted).length,
       })
-      const deleted = new Map(found)
-      return all.map(({ id }) => ({ value: deleted.get(id) === false ? HELD : deleted.has(id) }))
+      const found = new Map(rows)
+      return deletes.map(({ id }) =>
+        found.get(id) === false ? { error: HELD } : { value: found.has(id) },
+      )
     },
-  })
+  )
 
   /** Looks first: the server writes a violation of the constraint into its log, with the e-mail. */
   async function requireFree(email: string, before: UserRow): Promise<void> {
@@ -137,22 +137,17 @@ export function createUserChanges(
   }
 
   return {
-    update: (id, change, precondition) =>
-      contended.run(keysOf(id, change), async ({ isAlone, beginWrite }) => {
+    update: (id, update, precondition) =>
+      contended.run(keysOf(id, update), async write => {
         const before = await find(id)
         if (before === undefined) return undefined
-        const after = decideChange(before, change, { now: now(), precondition })
+        const after = decideChange(before, update, { now: now(), precondition })
         if (after === 'digest_changed') return after
         if (after === before) return showUser(before)
         await requireFree(after.email, before)
-        beginWrite()
-        try {
-          const change = { before, after }
-          const isWritten = isAlone ? (await write([change]))[0] : await writeJoined(change)
-          return isWritten ? showUser(after) : HELD
-        } catch (error) {
+        return write(change, { before, after }).catch(error => {
           throw violates(error, 'users_email_unique') ? takenEmail() : error
-        }
+        })
       }),
 
     replaceDigest: async (id, { previous, next }) => {
@@ -162,18 +157,18 @@ export function createUserChanges(
     },
 
     delete: (id, precondition) =>
-      contended.run([String(id)], async ({ beginWrite }) => {
-        const before = precondition && (await find(id))
-        if (before !== undefined) requireVersion(before, precondition)
-        else if (precondition !== undefined) return false
-        beginWrite()
-        return remove(before ?? { id })
+      contended.run([String(id)], async write => {
+        if (precondition === undefined) return write(remove, { id })
+        const before = await find(id)
+        if (before === undefined) return false
+        requireVersion(before, precondition)
+        return write(remove, before)
       }),
   }
 }
 
-/** What of an update other writes may claim too. No two with one e-mail share a statement, which would fail for all. */
-function keysOf(id: number, { email }: UserChange): readonly string[] {
+/** What no other write may change or claim at the same time: with one e-mail twice, the statement would fail for all. */
+function keysOf(id: number, { email }: UserUpdate): readonly string[] {
   return email === undefined ? [String(id)] : [String(id), email.toLowerCase()]
 }
 

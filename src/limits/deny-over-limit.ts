@@ -1,24 +1,20 @@
 import { finished } from 'node:stream'
-import type { NextFunction, RequestHandler, Response } from 'express'
+import type { RequestHandler } from 'express'
 import { type ErrorCode, type ErrorDetails, ServiceError } from '../errors.ts'
 import { replaceEnd } from '../http/before-end.ts'
 import { fixedHeaders } from '../http/reply.ts'
-import type { RuleParts } from './guard-rule.ts'
+import type { MatchHandler, RuleParts } from './guard-rule.ts'
 import { retryAfterSeconds } from './limit-headers.ts'
-import { type NamedRule, noticeOf } from './notices.ts'
+import { noticeOf } from './notices.ts'
 import type { FixedAnswer } from './rules/limits-file.ts'
-import type { LimitState } from './rules/request-facts.ts'
-import type { CompiledThrottle } from './rules/rules-schema.ts'
+import type { CompiledRateLimit, CompiledThrottle } from './rules/rules-schema.ts'
 import { type Tally, tallyOf } from './tallies.ts'
-
-/** A handler for a request over a limit. */
-type DenyHandler = (state: LimitState, response: Response, next: NextFunction) => void
 
 /** What throttles and limits on routes do over their limit: report the request, and deny it unless the rule is in dry run. */
 export function denyOverLimit(
-  rule: NamedRule & Pick<CompiledThrottle, 'answer'>,
+  rule: CompiledThrottle | CompiledRateLimit,
   { notices, tallies, addLimitHeaders }: RuleParts,
-): DenyHandler {
+): MatchHandler {
   const { type, name, isDryRun, answer } = rule
   const tally = tallyOf(tallies, rule)
   const onFailure = (error: unknown) => notices.functionFailed(rule, error)
@@ -28,10 +24,10 @@ export function denyOverLimit(
       : denyFixed(name, answer, tally)
 
   return (state, response, next) => {
-    const { request, key, count, limit, windowMs: period } = state
+    const { request, key, count, limit } = state
     const { logFields, replyHeaders } = request
     tally.counted++
-    const notice = noticeOf(rule, request, { key, count, limit, period })
+    const notice = noticeOf(rule, state)
     notices.publish(notice)
     notices.mark(notice)
     // Counts are exact, so one request alone sees this one.
@@ -42,6 +38,8 @@ export function denyOverLimit(
     }
     // A limit on a route adds them whenever it counts.
     if (type === 'throttle') addLimitHeaders(name, state)
+    // As functions under `with` know it from express-rate-limit.
+    else Object.assign(request, { rateLimit: { limit, used: count, remaining: 0, key } })
     deny(state, response, error => {
       if (error === undefined) Object.assign(request, { logFields, replyHeaders })
       next(error)
@@ -50,7 +48,7 @@ export function denyOverLimit(
 }
 
 /** Answers 429, or what the rule has under `with`. */
-function denyFixed(rule: string, answer: FixedAnswer | undefined, tally: Tally): DenyHandler {
+function denyFixed(rule: string, answer: FixedAnswer | undefined, tally: Tally): MatchHandler {
   // What never changes is made once.
   const details: ErrorDetails = { violatedPolicies: [rule], ...(answer && detailsOf(answer)) }
   return ({ resetsInMs }, _response, next) => {
@@ -68,7 +66,7 @@ function denyByFunction(
   handler: RequestHandler,
   tally: Tally,
   onFailure: (error: unknown) => void,
-): DenyHandler {
+): MatchHandler {
   return ({ request, resetsInMs }, response, next) => {
     // The request counts as refused unless the function lets it pass, also if its client leaves.
     let isDecided = false
