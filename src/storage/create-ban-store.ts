@@ -79,10 +79,10 @@ export function createBanStore({ statements, dialect, steadyNow }: BanStoreOptio
     WHERE $2 = 1 OR bans.ends_at <= $3
     RETURNING rule, client_key`
 
-  /** Waits for nobody. SQLite prepares a statement again for each value of LIMIT. */
-  const deleteEnded = (limit: number) => `
+  /** Waits for nobody. For a bare parameter after LIMIT, SQLite would prepare the statement again each time. */
+  const DELETE_SOME_ENDED = `
     DELETE FROM bans WHERE (${key}) IN (
-      SELECT ${key} FROM bans WHERE ends_at <= $1 ORDER BY ends_at LIMIT ${limit} ${lockFree})`
+      SELECT ${key} FROM bans WHERE ends_at <= $1 ORDER BY ends_at LIMIT $2 + 0 ${lockFree})`
 
   /** One statement, which changes `ban_changes` at its end: while it waits for a ban, it holds nothing else. */
   const deleteInOrder = (condition: string) => `
@@ -125,7 +125,7 @@ export function createBanStore({ statements, dialect, steadyNow }: BanStoreOptio
     const added = new Map((replaces ? rows : rows.toReversed()).map(row => [keyOf(row), row]))
     const values = [JSON.stringify([...added.values()]), Number(replaces), instant]
     const saved = new Set((yield* ask<BanKey>(UPSERT, values)).map(keyOf))
-    yield* ask(deleteEnded(Math.min(ENDED_A_BAN * bans.length, MAX_ENDED)), [instant])
+    yield* ask(DELETE_SOME_ENDED, [instant, Math.min(ENDED_A_BAN * bans.length, MAX_ENDED)])
     return rows.map(row => saved.has(keyOf(row)) && (replaces || added.get(keyOf(row)) === row))
   }
 

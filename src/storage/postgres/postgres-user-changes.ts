@@ -1,33 +1,19 @@
-import { ServiceError } from '../../errors.ts'
 import { MAX_ID } from '../../users/stored-user.ts'
-import type { ChangePage, ChangePosition, UserChanges } from '../../users/user-changes.ts'
+import type { UserChanges } from '../../users/user-changes.ts'
 import { NoAnswer, withinPatience } from '../../waiting/patience.ts'
 import {
   BASELINE_ROWS,
-  BEGINNING,
-  baselinePageOf,
+  type ChangeDialect,
   type ChangeRow,
-  changePageOf,
-  DELETIONS_A_TIME,
-} from '../change-pages.ts'
-import type { Connections, Statement } from './postgres-connections.ts'
+  createChangeStore,
+} from '../create-change-store.ts'
+import {
+  type Connections,
+  createPostgresSharedStatements,
+  type Statement,
+} from './postgres-connections.ts'
 import { unavailable } from './postgres-errors.ts'
 import { REPRESENTATION } from './user-reads.ts'
-
-/** The numbers of transactions as text: they have 64 bits. */
-type FeedRow = readonly [
-  mark: string,
-  baseline: number,
-  forgottenIn: string,
-  forgottenId: number,
-  isOfThisServer: boolean | null,
-  oldest: string,
-  newest: string,
-  id: number | null,
-  key: string,
-  json: string | null,
-  deletedAt: string | null,
-]
 
 /**
  * The server, how often a standby was promoted to be it, the database, which may be a copy that CREATE DATABASE made, and the
@@ -42,18 +28,23 @@ export const SERVER = `(
 /** All transactions below it have ended. */
 const OLDEST = `pg_snapshot_xmin(pg_current_snapshot())`
 
-const FEED_COLUMNS = `
-  mark, baseline_through, forgotten_in::text, forgotten_id, server = ${SERVER},
-  ${OLDEST}::text, pg_snapshot_xmax(pg_current_snapshot())::text`
+/** The feed of a part as JSON, made once for all rows. Numbers of transactions are text: they have 64 bits. */
+const FEED = `(
+  SELECT baseline_through, json_build_object(
+    'mark', mark, 'baseline', baseline_through, 'isOfThisServer', server = ${SERVER},
+    'forgotten', json_build_object('key', forgotten_in::text, 'id', forgotten_id),
+    'seenBefore', ${OLDEST}::text, 'end', pg_snapshot_xmax(pg_current_snapshot())::text)::text AS feed
+  FROM user_feed OFFSET 0) AS user_feed`
 
 /** Users with a change come later, with that. */
 const SELECT_BASELINE: Statement = {
   name: 'read_users_before_feed',
   text: `
-    SELECT ${FEED_COLUMNS}, found.*, NULL FROM user_feed LEFT JOIN LATERAL (
+    SELECT found.*, NULL, feed FROM ${FEED} LEFT JOIN LATERAL (
       SELECT users.id, updated_at, CASE WHEN NOT EXISTS (
         SELECT FROM user_changes WHERE user_changes.id = users.id) THEN ${REPRESENTATION} END
-      FROM users WHERE (updated_at, users.id) > ($1, $2) ORDER BY updated_at, users.id LIMIT ${BASELINE_ROWS}
+      FROM users WHERE baseline_through > 0 AND (updated_at, users.id) > ($1, $2)
+      ORDER BY updated_at, users.id LIMIT ${BASELINE_ROWS}
     ) AS found ON true`,
 }
 
@@ -61,7 +52,7 @@ const SELECT_BASELINE: Statement = {
 const SELECT_CHANGES: Statement = {
   name: 'read_changes',
   text: `
-    SELECT ${FEED_COLUMNS}, found.* FROM user_feed LEFT JOIN LATERAL (
+    SELECT found.*, feed FROM ${FEED} LEFT JOIN LATERAL (
       SELECT user_changes.id, changed_in::text, CASE WHEN deleted_at IS NULL THEN ${REPRESENTATION} END, deleted_at
       FROM user_changes LEFT JOIN users ON users.id = user_changes.id
       WHERE (changed_in, user_changes.id) > ($1::xid8, $2) AND changed_in < ${OLDEST}
@@ -72,7 +63,8 @@ const SELECT_CHANGES: Statement = {
 const SELECT_LAST: Statement = {
   name: 'read_last_change',
   text: `
-    SELECT CASE WHEN server <> ${SERVER} THEN '' ELSE mark END, changed_in::text, id FROM user_feed LEFT JOIN (
+    SELECT CASE WHEN server <> ${SERVER} THEN '' ELSE mark END, coalesce(changed_in::text, '0'), coalesce(id, 0)
+    FROM user_feed LEFT JOIN (
       SELECT changed_in, id FROM user_changes WHERE changed_in < ${OLDEST}
       ORDER BY changed_in DESC, id DESC LIMIT 1) AS newest ON true`,
 }
@@ -116,35 +108,9 @@ const FORGET_NEXT = `
 /** For how long a request waits for the feed to begin anew. */
 const BEGIN_MS = 1000
 
-/**
- * Those at the end that are dated after the time $2 get it. Earlier ones go with the next deletion whose date has come, once that is
- * older than $1. Only what every transaction sees: a number that is still hidden may be lower than one that is forgotten.
- */
-const FORGET: Statement = {
-  name: 'forget_deletions',
-  text: `
-    WITH last AS (
-      SELECT changed_in, id FROM user_changes WHERE deleted_at <= $2 ORDER BY changed_in DESC, id DESC LIMIT 1
-    ), dated_back AS (
-      UPDATE user_changes SET deleted_at = $2 WHERE deleted_at IS NOT NULL
-      AND (changed_in, id) > (coalesce((SELECT changed_in FROM last), '0'), coalesce((SELECT id FROM last), 0))
-    ), old AS (
-      SELECT changed_in, id FROM (
-        SELECT changed_in, id, deleted_at, max(deleted_at) OVER (ORDER BY changed_in, id) AS latest
-        FROM (
-          SELECT changed_in, id, deleted_at FROM user_changes
-          WHERE deleted_at <= $2 AND changed_in < ${OLDEST}
-          ORDER BY changed_in, id LIMIT ${DELETIONS_A_TIME}) AS first) AS first
-      WHERE latest < $1
-    ), newest AS (SELECT changed_in, id FROM old ORDER BY changed_in DESC, id DESC LIMIT 1
-    ), noted AS (
-      UPDATE user_feed SET forgotten_in = changed_in, forgotten_id = id FROM newest
-      WHERE (changed_in, id) > (forgotten_in, forgotten_id)
-    ), forgotten AS (
-      DELETE FROM user_changes USING newest WHERE deleted_at IS NOT NULL
-      AND (user_changes.changed_in, user_changes.id) <= (newest.changed_in, newest.id))
-    SELECT count(*) FROM old`,
-}
+const NOTE_FORGOTTEN = `
+  UPDATE user_feed SET forgotten_in = $1, forgotten_id = $2
+  WHERE (forgotten_in, forgotten_id) < ($1, $2)`
 
 const COUNT_DELETIONS = `SELECT count(*) FROM user_changes WHERE deleted_at IS NOT NULL`
 
@@ -163,55 +129,38 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
     }
   }
 
-  async function readOnce(after: ChangePosition | undefined, limit: number) {
-    // Whether there are users from before the feed is only known with the first page.
-    const isBefore = after === undefined || after.phase === 'before'
-    const rows = isBefore
-      ? await connections.query<FeedRow>(SELECT_BASELINE, [after?.key ?? '', after?.id ?? 0])
-      : await connections.query<FeedRow>(SELECT_CHANGES, [after.key, after.id, limit + 1])
-    const found = rows.flatMap(([, , , , , , , id, key, json, deletedAt]): ChangeRow[] =>
-      id === null ? [] : [[id, key, json, deletedAt]],
-    )
-    return { feed: rows[0] as FeedRow, found, isBefore }
-  }
-
-  async function read(after: ChangePosition | undefined, limit: number): Promise<ChangePage> {
-    const { feed, found, isBefore } = await readOnce(after, limit)
-    const [mark, baseline, forgottenIn, forgottenId, isOfThisServer, oldest] = feed
+  const readPart: ChangeDialect['readPart'] = async (after, limit) => {
+    const { phase, key, id } = after
+    const rows =
+      phase === 'before'
+        ? await connections.query<ChangeRow>(SELECT_BASELINE, [key, id])
+        : await connections.query<ChangeRow>(SELECT_CHANGES, [key, id, limit + 1])
+    const [firstId, , , , text] = rows[0] as readonly unknown[]
+    const { isOfThisServer, ...feed } = JSON.parse(String(text))
     if (isOfThisServer === null) throw unavailable(new Error('a standby shows no changes'))
-    if (!isOfThisServer) {
-      await untilBegun()
-      return read(after, limit)
-    }
-    if (after !== undefined && isExpired(feed, after)) throw new ServiceError('cursor_expired')
-    const from = after ?? { mark, phase: 'before', key: '', id: 0, since: oldest }
-    if (!isBefore) {
-      return changePageOf(found, from, limit, { key: forgottenIn, id: forgottenId })
-    }
-    if (after === undefined && baseline === 0) return read({ ...from, ...BEGINNING }, limit)
-    return baselinePageOf(found, from, limit)
+    if (isOfThisServer) return { feed, rows: firstId === null ? [] : rows }
+    await untilBegun()
+    return readPart(after, limit)
   }
 
-  return {
-    read,
+  return createChangeStore(createPostgresSharedStatements(connections), {
+    readPart,
 
     last: async () => {
-      type LastRow = [mark: string, key: string | null, id: number | null]
-      const [[mark, key, id] = ['', null, null]] = await connections.query<LastRow>(SELECT_LAST)
-      return { mark, phase: 'changes', key: key ?? '0', id: id ?? 0, since: '0' }
-    },
-
-    forgetDeletions: async ({ before, now }) => {
-      const times = [before, now].map(ms => new Date(ms).toISOString())
-      const [row] = await connections.write<[count: number]>(FORGET, times)
-      return row?.[0] === DELETIONS_A_TIME
+      type LastRow = [mark: string, key: string, id: number]
+      const [[mark, key, id] = ['', '0', 0]] = await connections.query<LastRow>(SELECT_LAST)
+      return { mark, key, id }
     },
 
     countDeletions: async () => {
       const [[count] = [0]] = await connections.query<[number]>(COUNT_DELETIONS, [], 'long')
       return count
     },
-  }
+
+    key: 'changed_in',
+    isSettled: `changed_in < ${OLDEST}`,
+    noteForgotten: NOTE_FORGOTTEN,
+  })
 }
 
 /**
@@ -232,16 +181,4 @@ async function beginFeedAnew(connections: Connections): Promise<void> {
     },
     { lane: 'long' },
   )
-}
-
-/** Whether a position is of another feed, before a forgotten deletion that its reader needs, or beyond the last change. */
-function isExpired(feed: FeedRow, { mark, phase, key, id, since }: ChangePosition): boolean {
-  const [feedMark, , forgottenIn, forgottenId, , , newest] = feed
-  if (mark !== feedMark) return true
-  const read = phase === 'before' ? 0n : BigInt(key)
-  const began = BigInt(since)
-  const forgotten = BigInt(forgottenIn)
-  if (read >= BigInt(newest) || began > BigInt(newest)) return true
-  const hasRead = read > forgotten || (read === forgotten && id >= forgottenId)
-  return !hasRead && began <= forgotten
 }

@@ -28,7 +28,7 @@ beforeAll(async () => {
   const view = createReadView(database)
   const writes = createWriteQueue(database, view)
   const statements = createSqliteSharedStatements(database, writes)
-  changes = createSqliteUserChanges({ view, writes, statements })
+  changes = createSqliteUserChanges({ view, statements })
   return () => void database.close()
 })
 
