@@ -128,13 +128,6 @@ function isCertificateError(error: unknown): boolean {
   )
 }
 
-/** Whether work failed because the database cannot be used now. */
-export function isOutage(error: unknown): error is ServiceError {
-  return (
-    error instanceof ServiceError && ['storage_unavailable', 'outcome_unknown'].includes(error.code)
-  )
-}
-
 /** Whether waiting may help, for work that may be repeated although it may have been done. */
 export function mayPass(error: unknown): boolean {
   return isOutage(error) && !isPermanent(error.cause)
