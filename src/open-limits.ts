@@ -10,7 +10,6 @@ import type { CounterStore } from './limits/counter-store.ts'
 import { createLimiter, type Limiter, type RuleChanges } from './limits/limiter.ts'
 import { createMemoryCounterStore } from './limits/memory-counter-store.ts'
 import { createNotices } from './limits/notices.ts'
-import type { RuleLines } from './limits/rule-lines.ts'
 import { loadLimits } from './limits/rules/load-limits.ts'
 import { findWarnings, type RuleSurroundings } from './limits/rules/rule-warnings.ts'
 import { type CheckedLimits, NO_LIMITS } from './limits/rules/rules-schema.ts'
@@ -23,8 +22,6 @@ export interface LimitsOptions {
   readonly limits: CheckedLimits
   readonly storage: Pick<Storage, 'bans' | 'signingKey' | 'untilReachable'>
   readonly clocks: Clocks
-  /** Writes log lines about the rules. */
-  readonly lines: RuleLines
 }
 
 /** The limits of a service, with its counters and the bans in force. */
@@ -48,7 +45,7 @@ export async function openLimits(options: LimitsOptions): Promise<OpenLimits> {
   const { config, clocks, storage, log, limits } = options
   logWarnings(options)
   const { store, isLocal, close } = await openCounters(options)
-  const notices = createNotices(options.lines)
+  const notices = createNotices({ log, monotonicNow: clocks.monotonicNow })
   try {
     const bans = await storage.untilReachable(() =>
       openBanList({
