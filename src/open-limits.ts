@@ -2,7 +2,6 @@ import type { Logger } from 'pino'
 import type { Clocks } from './clocks.ts'
 import { type Config, describeMistake, describeProblem } from './config/settings.ts'
 import { OperatorError, ServiceError } from './errors.ts'
-import type { BanControl } from './limits/ban-control.ts'
 import { forgetStrikes } from './limits/ban-handlers.ts'
 import { openBanList } from './limits/ban-list.ts'
 import { createBanControl } from './limits/ban-orders.ts'
@@ -25,23 +24,10 @@ export interface LimitsOptions {
 }
 
 /** The limits of a service, with its counters and the bans in force. */
-export interface OpenLimits {
-  readonly limiter: Limiter
-  /** For operators. */
-  readonly bans: BanControl
-  /** Whether this process counts alone because the shared counters cannot be reached. */
-  isCountingLocally(): boolean
-  report(): LimitsReport
-  /**
-   * Puts the rules of a file in force. The log has the result. Throws `limits_invalid` and `reload_failed`: the previous rules
-   * then stay.
-   */
-  reload(path: string): Promise<RuleChanges>
-  close(): Promise<void>
-}
+export type OpenLimits = Awaited<ReturnType<typeof openLimits>>
 
 /** Opens the limits of a service. Rejects when its bans cannot be read. Throws `OperatorError` when its counters cannot be used. */
-export async function openLimits(options: LimitsOptions): Promise<OpenLimits> {
+export async function openLimits(options: LimitsOptions) {
   const { config, clocks, storage, log, limits } = options
   logWarnings(options)
   const { store, isLocal, close } = await openCounters(options)
@@ -61,10 +47,13 @@ export async function openLimits(options: LimitsOptions): Promise<OpenLimits> {
     const limiter = createLimiter({ limits, store, bans, notices, now: clocks.now })
     return {
       limiter,
+      /** For operators. */
       bans: createBanControl({ banStore: storage.bans, store, bans, notices, limiter }),
       isCountingLocally: isLocal,
-      report: () => ({ ...limiter.report(), store: config.cacheStore, isStoreUp: !isLocal() }),
-      reload: path => reload(path, { config, log, limiter }),
+      report: (): LimitsReport => {
+        return { ...limiter.report(), store: config.cacheStore, isStoreUp: !isLocal() }
+      },
+      reload: (path: string) => reload(path, { config, log, limiter }),
       close: async () => {
         await bans.close()
         close()
@@ -135,6 +124,10 @@ function describeMistakes(path: string, mistakes: readonly string[]): readonly s
 
 type ReloadParts = Pick<LimitsOptions, 'config' | 'log'> & { readonly limiter: Limiter }
 
+/**
+ * Puts the rules of a file in force. The log has the result. Throws `limits_invalid` and `reload_failed`: the previous rules
+ * then stay.
+ */
 async function reload(path: string, { config, log, limiter }: ReloadParts): Promise<RuleChanges> {
   try {
     const limits = await loadLimits(path)
