@@ -92,7 +92,7 @@ export function createHttpServer(options: HttpServerOptions) {
       if (newest?.req.complete === false && !newest.headersSent) refuse(new Error('no end'), socket)
     })
     addConnection(connections, socket, capacity.maxConnections)
-    admission.addConnection()
+    admission.expectConnections()
   })
   // The client is told to continue only when the body is read. If the head alone decides, no body is sent.
   server.on('checkContinue', (request: Request, response: Response) => {

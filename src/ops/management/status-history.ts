@@ -60,7 +60,6 @@ export function createStatusHistory(
   }
 }
 
-/** The service at a moment. */
 interface Moment {
   readonly counts: ServiceCounts
   /** By the clock that does not jump. */
@@ -117,7 +116,6 @@ function growthOf(before: Counts, after: Counts): Counts {
   return Object.fromEntries(grown)
 }
 
-/** The sum of all counts. */
 export function sumOf(counts: Counts | readonly number[]): number {
   return Object.values(counts).reduce((sum, count) => sum + count, 0)
 }

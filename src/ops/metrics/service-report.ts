@@ -82,9 +82,7 @@ export function createReporter(sources: ReportSources) {
       requests: metrics.count(),
       server: server.report(),
       storage: storage.report(),
-      /** Passwords that wait to be hashed or verified. */
       waitingPasswords: passwords.waiting(),
-      /** Whole lists that are being sent. */
       wholeLists: wholeLists.running(),
       feed: feed(),
       limits: limits(),
@@ -94,7 +92,6 @@ export function createReporter(sources: ReportSources) {
         startedAt: Math.round(performance.timeOrigin),
         /** CPU time in seconds since the start, in user and system mode together. */
         cpuSeconds: (user + system) / 1e6,
-        /** Resident memory. */
         memoryBytes: process.memoryUsage.rss(),
         eventLoopLagSeconds,
       },
