@@ -12,7 +12,6 @@ import { createContendedWrites } from './contended-writes.ts'
 import { createUserCreator } from './create-users.ts'
 import { beginEmptyWords, forgetIndexedWords, indexedWords } from './index-next-users.ts'
 import { readHistory, refuseUnfinishedCopy } from './inspect-schema.ts'
-import { createUserLists } from './list-users.ts'
 import { openConnections } from './open-connections.ts'
 import { createPostgresBanStore } from './postgres-ban-store.ts'
 import { type Connections, createPostgresSharedStatements } from './postgres-connections.ts'
@@ -25,6 +24,7 @@ import {
 } from './postgres-migrator.ts'
 import { createPostgresUserChanges, EXPIRE_CURSORS } from './postgres-user-changes.ts'
 import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
+import { createPostgresUserLists } from './postgres-user-lists.ts'
 import { createShortReads } from './user-reads.ts'
 
 /** How long a start waits for a database that cannot be reached. */
@@ -212,7 +212,7 @@ function createUsers({ connections, writes, ...clocks }: UsersOptions): UserRepo
   const changes = createUserChanges(parts)
   return {
     ...reads,
-    ...createUserLists(connections),
+    ...createPostgresUserLists(connections),
     ping: () => connections.ping(PING),
     create: through(writes, createUserCreator(parts)),
     update: through(writes, changes.update),

@@ -16,14 +16,14 @@ import { translateSqliteError } from './sqlite-errors.ts'
 /** Reads of one list, one after the other. */
 export interface LongReads {
   /**
-   * The first row of a statement. It sees all that was committed before the call. Throws `overloaded` if it is late, and
+   * The rows of a statement. It sees all that was committed before the call. Throws `overloaded` if it is late, and
    * `storage_unavailable` if the thread dies.
    */
-  first(statement: LongStatement): Promise<readonly unknown[]>
+  rows(statement: LongStatement): Promise<unknown[][]>
   /**
    * Gives `take` the texts of a statement of one column, each with a line feed and without those that are null, as they are at
    * one moment: about 64 KB at a time, and after some milliseconds less. The deadline is that of the first of them. Resolves to
-   * false, without any, if the condition does not hold at that moment. Throws as `first` does, and what `take` throws.
+   * false, without any, if the condition does not hold at that moment. Throws as `rows` does, and what `take` throws.
    */
   walk(statement: WalkStatement, take: (lines: string) => Promise<void>): Promise<boolean>
 }
@@ -202,7 +202,7 @@ function readAtOnce(database: Database): LongLists {
       return work(
         readsBy(async task => {
           if (!database.open) throw new ServiceError('shutting_down')
-          if ('first' in task) return valueIn(runFirst(task))
+          if ('rows' in task) return valueIn(runFirst(task))
           // Everything else has its turn between two parts of a walk.
           await nextTurn()
           return valueIn(runWalk(task))
@@ -215,7 +215,7 @@ function readAtOnce(database: Database): LongLists {
 
 function readsBy(ask: Ask): LongReads {
   return {
-    first: async statement => (await ask({ first: statement })) as readonly unknown[],
+    rows: async statement => (await ask({ rows: statement })) as unknown[][],
     walk: async (statement, take) => {
       let next = ask({ begin: statement })
       for (;;) {

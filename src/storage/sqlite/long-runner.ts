@@ -1,8 +1,7 @@
+import type { Asked } from '../programs.ts'
 import type { Database } from './sqlite-driver.ts'
 
-export interface LongStatement {
-  readonly sql: string
-  readonly values: Readonly<Record<string, unknown>>
+export interface LongStatement extends Asked {
   /** When to end it, as a time of `steadyMs`. Only a call of the SQL function `is_in_time` ends a statement that runs. */
   readonly deadline: number
 }
@@ -12,9 +11,9 @@ export interface WalkStatement extends LongStatement {
   readonly condition: string
 }
 
-/** What is asked for: the row of a statement, or the first lines of a walk, the next ones of the same walk, or its end. */
+/** What is asked for: the rows of a statement, or the first lines of a walk, the next ones of the same walk, or its end. */
 export type Task =
-  | { readonly first: LongStatement }
+  | { readonly rows: LongStatement }
   | { readonly begin: WalkStatement }
   | { readonly walk: 'next' | 'end' }
 
@@ -55,6 +54,9 @@ export function createLongRunner({ open, openForWalk, isEnded }: Opening): (task
     return connection
   }
 
+  const numbered = (values: readonly unknown[]) =>
+    Object.fromEntries(values.map((value, index) => [index + 1, value]))
+
   /** Closes its connection however it ends. Yields nothing if the condition does not hold. */
   function* linesOf({ sql, values, condition }: WalkStatement): Generator<Lines, undefined> {
     const connection = timed(openForWalk())
@@ -63,7 +65,10 @@ export function createLongRunner({ open, openForWalk, isEnded }: Opening): (task
       if (connection.prepare(condition).pluck().get() !== 1) return
       let text = ''
       let stopAt = nowMs() + maxMs
-      const rows = connection.prepare<unknown[], string | null>(sql).pluck().iterate(values)
+      const rows = connection
+        .prepare<unknown[], string | null>(sql)
+        .pluck()
+        .iterate(numbered(values))
       for (const row of rows) {
         if (row !== null) text += `${row}\n`
         if (text.length <= maxChars && nowMs() <= stopAt) continue
@@ -77,12 +82,12 @@ export function createLongRunner({ open, openForWalk, isEnded }: Opening): (task
     }
   }
 
-  /** The row, the next lines of a walk, or `undefined` if its condition does not hold. */
+  /** The rows, the next lines of a walk, or `undefined` if its condition does not hold. */
   function run(task: Task): unknown[] | Lines | undefined {
-    if ('first' in task) {
+    if ('rows' in task) {
       database ??= timed(open())
-      const { sql, values } = task.first
-      return database.prepare(sql).raw().get(values) as unknown[]
+      const { sql, values } = task.rows
+      return database.prepare(sql).raw().all(numbered(values))
     }
     if ('begin' in task) walk = linesOf(task.begin)
     const isEnd = 'walk' in task && task.walk === 'end'
@@ -93,7 +98,7 @@ export function createLongRunner({ open, openForWalk, isEnded }: Opening): (task
 
   return task => {
     const begun = 'begin' in task ? task.begin.deadline : Number.POSITIVE_INFINITY
-    endsAt = 'first' in task ? task.first.deadline : begun
+    endsAt = 'rows' in task ? task.rows.deadline : begun
     try {
       if (nowMs() > endsAt) throw new Error('late')
       return { value: run(task) }

@@ -37,7 +37,7 @@ export function rememberStatements(database: Database) {
 }
 
 /** The values of `$1`, `$2`, …, which SQLite takes for names. */
-function numbered(values: readonly unknown[]): Record<string, unknown> {
+export function numbered(values: readonly unknown[]): Record<string, unknown> {
   return Object.fromEntries(values.map((value, index) => [index + 1, value]))
 }
 
@@ -52,18 +52,23 @@ export interface SqliteSharedStatements extends SharedStatements {
   run<R extends readonly unknown[]>(sql: string, values?: readonly unknown[]): R[]
 }
 
-export function createSqliteSharedStatements(
-  database: Database,
-  writes: WriteQueue,
-): SqliteSharedStatements {
+/** Returns what runs statements at once, each of which it prepares once. */
+export function createStatementRunner(database: Database): SqliteSharedStatements['run'] {
   const prepared = rememberStatements(database)
 
-  function run<R extends readonly unknown[]>(sql: string, values: readonly unknown[] = []): R[] {
+  return <R extends readonly unknown[]>(sql: string, values: readonly unknown[] = []): R[] => {
     const statement = prepared(sql, () => sql)
     if (statement.reader) return statement.raw().all(numbered(values)) as unknown[] as R[]
     statement.run(numbered(values))
     return []
   }
+}
+
+export function createSqliteSharedStatements(
+  database: Database,
+  writes: WriteQueue,
+): SqliteSharedStatements {
+  const run = createStatementRunner(database)
 
   return {
     run,

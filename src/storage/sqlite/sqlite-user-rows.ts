@@ -8,6 +8,10 @@ import type { WriteQueue } from './write-queue.ts'
 export const REPRESENTATION = `json_object(
   'id', id, 'name', name, 'email', email, 'created_at', created_at, 'updated_at', updated_at)`
 
+/** SQL for the revision of the users. */
+export const SELECT_REVISION = `
+  SELECT lists_id || '-' || revision FROM users_summary WHERE singleton = 1`
+
 /** The columns of a `UserRow`, by its names. */
 const ROW_COLUMNS = `id, name, email, password_digest AS passwordDigest, created_at AS createdAt, updated_at AS updatedAt`
 

@@ -169,7 +169,7 @@ const RANGE = { created_before: at(9000), created_after: at(10) }
 test('a list that may read many users is read in the thread, and no other is', async () => {
   const database = await openManyUsers()
   const row = ['[]', 0, 'of a long list', null, null, 1]
-  const reads = { first: async () => row, walk: async () => true }
+  const reads = { rows: async () => [row], walk: async () => true }
   const longLists: LongLists = { run: (_, work) => work(reads), close: async () => {} }
   const { list } = listsOf(database, longLists)
   const isLong = async (query: Partial<UserQuery>) =>
@@ -210,7 +210,10 @@ function openedLists(database: Database): LongLists {
 
 /** The first row of a statement, as of a page. */
 function firstOf(lists: LongLists, sql: string, deadline = soon()): Promise<readonly unknown[]> {
-  return lists.run('page', reads => reads.first({ sql, values: {}, deadline }))
+  return lists.run(
+    'page',
+    async reads => (await reads.rows({ sql, values: [], deadline }))[0] ?? [],
+  )
 }
 
 /** The bytes of the database, which is filled once. */
