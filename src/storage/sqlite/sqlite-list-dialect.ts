@@ -92,10 +92,11 @@ function sourceOf(reading: Reading): Source {
       ? 'users_words CROSS JOIN users ON users.id = users_words.rowid'
       : `users${indexedSql(reading)}`,
     conditions: [
+      // First, because SQLite asks no further once a condition does not hold.
+      ...(isTimed ? [IN_TIME] : []),
       ...(hasWords ? ['users_words MATCH @words'] : []),
       ...found,
       ...(isWalked ? [`(${all} OR ${IS_LOOKED_AT})`] : others),
-      ...(isTimed ? [IN_TIME] : []),
     ],
     ranges: rangesAfter(asked),
     // The index of words gives users in the order of ids, so that the first ones are enough for a page.

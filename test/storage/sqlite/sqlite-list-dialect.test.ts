@@ -1,4 +1,4 @@
-import { beforeAll, expect, test } from 'vitest'
+import { beforeAll, expect, onTestFinished, test } from 'vitest'
 import {
   type Criterion,
   FILTER_COLUMNS,
@@ -12,14 +12,20 @@ import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import type { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import { sqliteListDialect } from '../../../src/storage/sqlite/sqlite-list-dialect.ts'
 import { numbered } from '../../../src/storage/sqlite/sqlite-statements.ts'
+import { createWordIndex } from '../../../src/storage/sqlite/word-index.ts'
 import type { UserFilters, UserQuery } from '../../../src/users/user-repository.ts'
 import { SORTS } from '../../support/user-order.ts'
 import { ALL } from '../../support/user-scan.ts'
 
+let isLate = false
+
 let database: Database
 beforeAll(async () => {
   database = await openSqlite({ path: ':memory:', now: Date.now })
-  database.function('is_in_time', () => 1)
+  database.function('is_in_time', () => {
+    if (isLate) throw new Error('late')
+    return 1
+  })
   return () => void database.close()
 })
 
@@ -125,3 +131,24 @@ test.each(FILTERS.slice(1))('a count of %o reads the index of its filter', filte
   expect(planOf(countsStatement(sqliteListDialect, query, rangesOf(filters)))).not.toMatch(SCAN)
   expect(planOfPage(query, [], false)).not.toMatch(SCAN)
 })
+
+test.each([{ words: [] }, { words: ['ann'] }])(
+  'a list with $words that skips all users ends at its time',
+  ({ words }) => {
+    const insert = `INSERT INTO users (id, name, name_lower, email, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)`
+    const id = 1009 * (words.length + 1)
+    database.prepare(insert).run(id, 'Ann', 'ann', `${id}@x.co`, NOON, NOON)
+    createWordIndex(database).put(id, { name: 'Ann', email: `${id}@x.co` })
+    isLate = true
+    onTestFinished(() => {
+      isLate = false
+    })
+    const filters = { created_after: NOON, updated_before: NOON }
+    for (const by of ['id', 'name', 'email'] as const) {
+      const query = { ...ALL, words, filters, withTotal: false, sort: { by, descending: false } }
+      const plan = { first: [], isShort: false }
+      const { sql, values } = pageStatement(sqliteListDialect, query, plan)
+      expect(() => database.prepare(sql).get(numbered(values))).toThrow('late')
+    }
+  },
+)
