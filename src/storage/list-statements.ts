@@ -56,6 +56,26 @@ export interface ListDialect {
   cut(rows: string, query: UserQuery, isShort: boolean): string
 }
 
+/** `sortKeys` of an engine: only that of e-mails differs. */
+export function sortKeysOf(email: string): ListDialect['sortKeys'] {
+  return {
+    id: 'id',
+    name: 'name_lower',
+    email,
+    created_at: 'created_at',
+    updated_at: 'updated_at',
+  }
+}
+
+/** The conditions of the filters that are the same in both engines. */
+export const COMPARISONS = {
+  name: 'name_lower = @name',
+  created_after: 'created_at > @created_after',
+  created_before: 'created_at < @created_before',
+  updated_after: 'updated_at > @updated_after',
+  updated_before: 'updated_at < @updated_before',
+} as const
+
 /** The row of a page. */
 export type ListRow = readonly [
   json: string,
@@ -85,7 +105,8 @@ export function pageStatement(
     SELECT ${dialect.json}, count(*), (${dialect.selectRevision}), (${total}),
       ${sort.by === 'id' ? 'NULL' : dialect.lastKeyOf(query)}, (${words.length > 0 ? dialect.selectAreWordsIndexed : '1'})
     FROM (${dialect.cut(`${rows} ORDER BY ${order}`, query, isShort)}) AS page`
-  return statementOf(sql, { ...dialect.valuesOf(query), offset: 0, ...start, limit })
+  // As a literal with three dots it takes 3 µs more, a tenth of the time of a page of one user.
+  return statementOf(sql, Object.assign({ offset: 0, limit }, start, dialect.valuesOf(query)))
 }
 
 function countSql(dialect: ListDialect, reading: Reading): string {

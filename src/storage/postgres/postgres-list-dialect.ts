@@ -8,25 +8,21 @@ import {
   rangesOf,
 } from '../list-plan.ts'
 import {
+  COMPARISONS,
   columnsOf,
   countFew,
   type ListDialect,
   orderOf,
   type Reading,
   type Source,
+  sortKeysOf,
   startOf,
   whereSql,
 } from '../list-statements.ts'
 import { SELECT_ARE_WORDS_INDEXED } from './index-next-users.ts'
 import { REPRESENTATION, representationOf, SELECT_REVISION } from './user-reads.ts'
 
-const SORT_KEYS: ListDialect['sortKeys'] = {
-  id: 'id',
-  name: 'name_lower',
-  email: 'email_lower',
-  created_at: 'created_at',
-  updated_at: 'updated_at',
-}
+const SORT_KEYS = sortKeysOf('email_lower')
 
 /** Whether few users with the words are read, all of them, or users in an order until a page is full. */
 type Read = 'few' | 'all' | 'ordered'
@@ -46,11 +42,7 @@ const WORDS: Readonly<Record<Read, string>> = {
 const FILTERS: Readonly<Record<FilterName, string>> = {
   ids: 'id = ANY (@ids::bigint[])',
   emails: 'email_lower = ANY (@emails::text[])',
-  name: 'name_lower = @name',
-  created_after: 'created_at > @created_after',
-  created_before: 'created_at < @created_before',
-  updated_after: 'updated_at > @updated_after',
-  updated_before: 'updated_at < @updated_before',
+  ...COMPARISONS,
 }
 
 /** As a range, of which only the index of names has the order. Users of one name have the order of any index for PostgreSQL. */

@@ -8,27 +8,30 @@ import {
   rangesOf,
 } from '../list-plan.ts'
 import {
+  COMPARISONS,
   columnsOf,
   countFew,
   type ListDialect,
   orderOf,
   type Reading,
   type Source,
+  sortKeysOf,
   startOf,
 } from '../list-statements.ts'
 import { REPRESENTATION, SELECT_REVISION } from './sqlite-user-rows.ts'
 import { ARE_WORDS_INDEXED, matchOf } from './word-index.ts'
 
-const SORT_KEYS: ListDialect['sortKeys'] = {
-  id: 'id',
-  name: 'name_lower',
-  email: 'lower(email)',
-  created_at: 'created_at',
-  updated_at: 'updated_at',
-}
+const SORT_KEYS = sortKeysOf('lower(email)')
 
 /** SQL for a JSON array as a list. */
 const listed = (name: 'ids' | 'emails') => `(SELECT value FROM json_each(@${name}))`
+
+/** The condition of each filter. */
+const FILTERS: Readonly<Record<FilterName, string>> = {
+  ids: `id IN ${listed('ids')}`,
+  emails: `lower(email) IN ${listed('emails')}`,
+  ...COMPARISONS,
+}
 
 /** Looks only at these users of the index of words. */
 const HAS_ROWID = {
@@ -144,9 +147,6 @@ function rangesAfter(asked: Reading['asked']): Source['ranges'] {
   return hasWords ? [[`(${sameKey.join(' AND ')} OR ${afterKey})`]] : [sameKey, [afterKey]]
 }
 
-function conditionOf(name: Criterion): string {
-  const key = SORT_KEYS[FILTER_COLUMNS[name as FilterName]]
-  if (name === 'ids' || name === 'emails') return `${key} IN ${listed(name)}`
-  const operator = name.endsWith('_after') ? '>' : name.endsWith('_before') ? '<' : '='
-  return `${key} ${operator} @${name}`
+function conditionOf(criterion: Criterion): string {
+  return FILTERS[criterion as FilterName]
 }
