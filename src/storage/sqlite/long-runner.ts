@@ -1,7 +1,8 @@
-import type { Asked } from '../programs.ts'
 import type { Database } from './sqlite-driver.ts'
 
-export interface LongStatement extends Asked {
+export interface LongStatement {
+  readonly sql: string
+  readonly values: Readonly<Record<string, unknown>>
   /** When to end it, as a time of `steadyMs`. Only a call of the SQL function `is_in_time` ends a statement that runs. */
   readonly deadline: number
 }
@@ -13,9 +14,9 @@ export interface WalkStatement extends LongStatement {
 
 /** What is asked for: the rows of a statement, or the first lines of a walk, the next ones of the same walk, or its end. */
 export type Task =
-  | { readonly rows: LongStatement }
-  | { readonly begin: WalkStatement }
-  | { readonly walk: 'next' | 'end' }
+  | (LongStatement & { readonly kind: 'rows' })
+  | (WalkStatement & { readonly kind: 'begin' })
+  | { readonly kind: 'next' | 'end' }
 
 /** Of a walk. */
 export interface Lines {
@@ -37,7 +38,7 @@ export interface Opening {
   readonly isEnded: () => boolean
 }
 
-/** Runs tasks, one after the other, and one walk at a time. A thread gets the text of this function, so it uses nothing else of this module. */
+/** Runs tasks, one after the other, and one walk at a time. A thread gets the text of this function, so it uses nothing around it. */
 export function createLongRunner({ open, openForWalk, isEnded }: Opening): (task: Task) => Answer {
   const maxChars = 65_536
   const maxMs = 5
@@ -54,9 +55,6 @@ export function createLongRunner({ open, openForWalk, isEnded }: Opening): (task
     return connection
   }
 
-  const numbered = (values: readonly unknown[]) =>
-    Object.fromEntries(values.map((value, index) => [index + 1, value]))
-
   /** Closes its connection however it ends. Yields nothing if the condition does not hold. */
   function* linesOf({ sql, values, condition }: WalkStatement): Generator<Lines, undefined> {
     const connection = timed(openForWalk())
@@ -65,10 +63,7 @@ export function createLongRunner({ open, openForWalk, isEnded }: Opening): (task
       if (connection.prepare(condition).pluck().get() !== 1) return
       let text = ''
       let stopAt = nowMs() + maxMs
-      const rows = connection
-        .prepare<unknown[], string | null>(sql)
-        .pluck()
-        .iterate(numbered(values))
+      const rows = connection.prepare<unknown[], string | null>(sql).pluck().iterate(values)
       for (const row of rows) {
         if (row !== null) text += `${row}\n`
         if (text.length <= maxChars && nowMs() <= stopAt) continue
@@ -84,21 +79,18 @@ export function createLongRunner({ open, openForWalk, isEnded }: Opening): (task
 
   /** The rows, the next lines of a walk, or `undefined` if its condition does not hold. */
   function run(task: Task): unknown[] | Lines | undefined {
-    if ('rows' in task) {
+    if (task.kind === 'rows') {
       database ??= timed(open())
-      const { sql, values } = task.rows
-      return database.prepare(sql).raw().all(numbered(values))
+      return database.prepare(task.sql).raw().all(task.values)
     }
-    if ('begin' in task) walk = linesOf(task.begin)
-    const isEnd = 'walk' in task && task.walk === 'end'
-    const lines = isEnd ? undefined : walk?.next().value
-    if (isEnd || lines?.isLast) walk?.return(undefined)
+    if (task.kind === 'begin') walk = linesOf(task)
+    const lines = task.kind === 'end' ? undefined : walk?.next().value
+    if (lines === undefined || lines.isLast) walk?.return(undefined)
     return lines
   }
 
   return task => {
-    const begun = 'begin' in task ? task.begin.deadline : Number.POSITIVE_INFINITY
-    endsAt = 'rows' in task ? task.rows.deadline : begun
+    endsAt = 'deadline' in task ? task.deadline : Number.POSITIVE_INFINITY
     try {
       if (nowMs() > endsAt) throw new Error('late')
       return { value: run(task) }

@@ -2,10 +2,10 @@ import { ServiceError } from '../../errors.ts'
 import type { UserQuery, UserReads } from '../../users/user-repository.ts'
 import { createCallGate, through } from '../call-gate.ts'
 import { createListPrograms } from '../list-programs.ts'
-import { type Asked, type Program, runAtOnce, runAwaited } from '../programs.ts'
+import { type Program, runAtOnce, runAwaited } from '../programs.ts'
 import { type LongLists, type LongReads, steadyMs } from './long-reads.ts'
 import { sqliteListDialect } from './sqlite-list-dialect.ts'
-import { createStatementRunner, type SqliteParts } from './sqlite-statements.ts'
+import { createStatementRunner, numbered, type SqliteParts } from './sqlite-statements.ts'
 
 /** Long lists. More would wait too long: one of them may take seconds. */
 const MAX_WAITING = 20
@@ -44,8 +44,8 @@ export function createSqliteUserLists(
       const deadline = hasWords ? steadyMs() + MAX_LIST_MS : Number.POSITIVE_INFINITY
       const condition = hasWords ? sqliteListDialect.selectAreWordsIndexed : 'SELECT 1'
       const hasWalked = await longLists.run('whole', async reads => {
-        const asked = await runLong(reads, lists.planWhole(selection), deadline)
-        return reads.walk({ ...asked, deadline, condition }, take)
+        const { sql, values } = await runLong(reads, lists.planWhole(selection), deadline)
+        return reads.walk({ sql, values: numbered(values), deadline, condition }, take)
       })
       if (!hasWalked) throw new ServiceError('words_unavailable')
     },
@@ -53,5 +53,5 @@ export function createSqliteUserLists(
 }
 
 function runLong<T>({ rows }: LongReads, program: Program<T>, deadline: number): Promise<T> {
-  return runAwaited(program, (asked: Asked) => rows({ ...asked, deadline }))
+  return runAwaited(program, ({ sql, values }) => rows({ sql, values: numbered(values), deadline }))
 }
