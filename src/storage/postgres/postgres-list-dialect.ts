@@ -1,13 +1,5 @@
 import type { UserSelection } from '../../users/user-repository.ts'
 import {
-  type Criterion,
-  FILTER_COLUMNS,
-  type FilterName,
-  MAX_SORTED_USERS,
-  namesOf,
-  rangesOf,
-} from '../list-plan.ts'
-import {
   COMPARISONS,
   columnsOf,
   countFew,
@@ -18,7 +10,15 @@ import {
   sortKeysOf,
   startOf,
   whereSql,
-} from '../list-statements.ts'
+} from '../list-dialect.ts'
+import {
+  type Criterion,
+  FILTER_COLUMNS,
+  type FilterName,
+  MAX_SORTED_USERS,
+  namesOf,
+  rangesOf,
+} from '../list-plan.ts'
 import { SELECT_ARE_WORDS_INDEXED } from './index-next-users.ts'
 import { REPRESENTATION, representationOf, SELECT_REVISION } from './user-reads.ts'
 
@@ -66,7 +66,6 @@ export const postgresListDialect: ListDialect = {
   columns: 'id, shown',
   json: `'[' || coalesce(string_agg(${representationOf('page')}, ','), '') || ']'`,
   selectRevision: SELECT_REVISION,
-  selectUserCount: 'SELECT sum(user_count)::bigint FROM users_summary',
   selectAreWordsIndexed: SELECT_ARE_WORDS_INDEXED,
 
   // PostgreSQL takes no text with NUL. No user has a control character in name or e-mail. Words hold only letters, marks and
@@ -141,21 +140,20 @@ function sourceOf({ asked, purpose, first, isShort }: Reading): Source {
   const after = `(${columns}) ${sort.descending ? '<' : '>'} (${position})`
   const range = 'offset' in start ? [] : [after]
   const others = criteria.filter(name => !first.includes(name))
-  const order = orderOf(columns, sort)
   // Planned on its own, so that PostgreSQL does not read the whole list in its order to find few users.
   const few = `(SELECT ${LISTED} FROM users${whereSql(conditionsOf(first, 'few'))} OFFSET 0) AS users`
   const source = {
     from: first.length === 0 ? 'users' : few,
     conditions: conditionsOf(others, purpose === 'count' ? 'all' : 'ordered'),
     ranges: [range],
-    order,
+    order: columns,
     shown: REPRESENTATION,
   }
   if (isInNames) return { ...source, conditions: [IN_NAMES] }
   if (purpose === 'count' && String(criteria) === 'words')
     return { ...source, from: 'users_words', conditions: [HAS_WORDS] }
   if (!isPage || !areWordsFar(asked, first)) return source
-  const next = `SELECT ${LISTED} FROM users${whereSql(range)} ORDER BY ${order} LIMIT ${WALKED_USERS}`
+  const next = `SELECT ${LISTED} FROM users${whereSql(range)} ORDER BY ${orderOf(columns, sort)} LIMIT ${WALKED_USERS}`
   return { ...source, from: `(${next}) AS users`, ranges: [[]] }
 }
 

@@ -1,4 +1,14 @@
 import {
+  COMPARISONS,
+  columnsOf,
+  countFew,
+  type ListDialect,
+  type Reading,
+  type Source,
+  sortKeysOf,
+  startOf,
+} from '../list-dialect.ts'
+import {
   type Criterion,
   FILTER_COLUMNS,
   type FilterName,
@@ -7,17 +17,6 @@ import {
   namesOf,
   rangesOf,
 } from '../list-plan.ts'
-import {
-  COMPARISONS,
-  columnsOf,
-  countFew,
-  type ListDialect,
-  orderOf,
-  type Reading,
-  type Source,
-  sortKeysOf,
-  startOf,
-} from '../list-statements.ts'
 import { REPRESENTATION, SELECT_REVISION } from './sqlite-user-rows.ts'
 import { ARE_WORDS_INDEXED, matchOf } from './word-index.ts'
 
@@ -52,7 +51,6 @@ export const sqliteListDialect: ListDialect = {
   columns: 'id, name, email, created_at, updated_at',
   json: `json_group_array(${REPRESENTATION})`,
   selectRevision: SELECT_REVISION,
-  selectUserCount: 'SELECT user_count FROM users_summary WHERE singleton = 1',
   selectAreWordsIndexed: ARE_WORDS_INDEXED,
 
   valuesOf: ({ filters, words }) => {
@@ -103,10 +101,7 @@ function sourceOf(reading: Reading): Source {
     ],
     ranges: rangesAfter(asked),
     // The index of words gives users in the order of ids, so that the first ones are enough for a page.
-    order: orderOf(
-      columnsOf(sort.by, SORT_KEYS[sort.by], hasWords ? 'users_words.rowid' : 'id'),
-      sort,
-    ),
+    order: columnsOf(sort.by, SORT_KEYS[sort.by], hasWords ? 'users_words.rowid' : 'id'),
     shown: isWalked ? `iif(${all}, ${REPRESENTATION}, NULL)` : REPRESENTATION,
   }
 }

@@ -19,18 +19,18 @@ export interface SqliteParts {
   readonly uptimeNow: () => number
 }
 
-/** Lists of users have thousands of possible forms, and those of bans one for each number of clients. Few are used. */
-const MAX_PREPARED_FORMS = 200
+/** Lists of users have thousands of possible texts, and those of bans one for each number of clients. Few are used. */
+const MAX_PREPARED = 200
 
-/** Returns a function that prepares each form of SQL once, and forgets all of them when there are too many. */
+/** Returns a function that prepares each SQL once, and forgets all of them when there are too many. */
 export function rememberStatements(database: Database) {
   const statements = new Map<string, Statement<unknown[]>>()
-  return (form: string, sqlOf: () => string): Statement<unknown[]> => {
-    let statement = statements.get(form)
+  return (sql: string): Statement<unknown[]> => {
+    let statement = statements.get(sql)
     if (statement === undefined) {
-      if (statements.size >= MAX_PREPARED_FORMS) statements.clear()
-      statement = database.prepare<unknown[]>(sqlOf())
-      statements.set(form, statement)
+      if (statements.size >= MAX_PREPARED) statements.clear()
+      statement = database.prepare<unknown[]>(sql)
+      statements.set(sql, statement)
     }
     return statement
   }
@@ -57,7 +57,7 @@ export function createStatementRunner(database: Database): SqliteSharedStatement
   const prepared = rememberStatements(database)
 
   return <R extends readonly unknown[]>(sql: string, values: readonly unknown[] = []): R[] => {
-    const statement = prepared(sql, () => sql)
+    const statement = prepared(sql)
     if (statement.reader) return statement.raw().all(numbered(values)) as unknown[] as R[]
     statement.run(numbered(values))
     return []

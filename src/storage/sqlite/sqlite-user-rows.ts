@@ -56,8 +56,7 @@ export function createUserUpdate(database: Database, { noteWords }: WriteQueue) 
     if (email !== before.email) changed.set('email', email)
     if (passwordDigest !== before.passwordDigest) changed.set('password_digest', passwordDigest)
     changed.set('updated_at', updatedAt)
-    const columns = [...changed.keys()]
-    prepared(columns.join(), () => updateSql(columns)).run(...changed.values(), id)
+    prepared(updateSql([...changed.keys()])).run(...changed.values(), id)
     if (changed.has('name') || changed.has('email')) noteWords(id)
   }
 }

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
-import { fewOf, isPageOfIndex } from '../../../src/storage/list-plan.ts'
-import { pageStatement } from '../../../src/storage/list-statements.ts'
+import { isPageOfIndex } from '../../../src/storage/list-plan.ts'
+import { pageStatement } from '../../../src/storage/list-programs.ts'
 import { postgresListDialect } from '../../../src/storage/postgres/postgres-list-dialect.ts'
 import { createPostgresUserLists } from '../../../src/storage/postgres/postgres-user-lists.ts'
 import { SORT_KEYS, type UserFilters, type UserQuery } from '../../../src/users/user-repository.ts'
@@ -107,8 +107,7 @@ describe('lists that an index answers', () => {
         await client.query('SET plan_cache_mode = force_generic_plan')
         for (const [nth, query] of queries.entries()) {
           expect(isPageOfIndex(query, postgresListDialect.maxSkipped)).toBe(true)
-          const plan = { first: fewOf(query), isShort: true }
-          const { sql, values } = pageStatement(postgresListDialect, query, plan)
+          const { sql, values } = pageStatement(postgresListDialect, query)
           await client.query(`PREPARE asked_${nth} AS ${sql}`)
           const parameters = values.length > 0 ? `(${values.map(() => 'NULL')})` : ''
           const explained = await client.query(`EXPLAIN EXECUTE asked_${nth} ${parameters}`)

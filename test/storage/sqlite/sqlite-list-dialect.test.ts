@@ -2,11 +2,10 @@ import { beforeAll, expect, onTestFinished, test } from 'vitest'
 import {
   type Criterion,
   FILTER_COLUMNS,
-  fewOf,
   isPageOfIndex,
   rangesOf,
 } from '../../../src/storage/list-plan.ts'
-import { countsStatement, pageStatement } from '../../../src/storage/list-statements.ts'
+import { countsStatement, pageStatement } from '../../../src/storage/list-programs.ts'
 import type { Asked } from '../../../src/storage/programs.ts'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import type { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
@@ -60,8 +59,8 @@ function planOf({ sql, values }: Asked): string {
   return (steps as { detail: string }[]).map(({ detail }) => detail).join('\n')
 }
 
-function planOfPage(query: UserQuery, first: readonly Criterion[], isShort: boolean): string {
-  return planOf(pageStatement(sqliteListDialect, query, { first, isShort }))
+function planOfPage(query: UserQuery, first?: readonly Criterion[]): string {
+  return planOf(pageStatement(sqliteListDialect, query, first))
 }
 
 /** What reads all users, even if only from an index. */
@@ -86,7 +85,7 @@ test.each(SOUGHT)('users of %o are found by the index of ids or e-mails in each 
       for (const start of STARTS) {
         const query = { filters, sort, start, words, limit: 100, withTotal: true }
         expect(isPageOfIndex(query, 0)).toBe(words.length === 0)
-        const plan = planOfPage(query, fewOf(query), words.length === 0)
+        const plan = planOfPage(query)
         expect(plan).not.toMatch(SCAN)
         const searches = plan.match(/(?:SEARCH users |SCAN users_words VIRTUAL).*$/gm) ?? []
         const found = filters.ids
@@ -109,17 +108,17 @@ test.each(CASES)(
     const isWholeList = Object.keys(filters).length === 0 && 'offset' in start
     const [range = []] = rangesOf(filters)
     if (isPageOfIndex(query, 0)) {
-      const plan = planOfPage(query, [], true)
+      const plan = planOfPage(query)
       expect(plan).not.toContain('TEMP B-TREE')
       if (isWholeList) expect(plan).toMatch(scanOf(sort))
       else expect(plan).not.toMatch(SCAN)
       return
     }
-    const few = planOfPage(query, range, false)
+    const few = planOfPage(query, range)
     const column = FILTER_COLUMNS[range[0] ?? 'ids']
     expect(few).toContain(`USING INDEX users_by_${column}`)
     expect(few).not.toMatch(SCAN)
-    const many = planOfPage(query, [], false)
+    const many = planOfPage(query)
     expect(many).not.toContain('TEMP B-TREE')
     if ('offset' in start) expect(many).toMatch(scanOf(sort))
     else expect(many).not.toMatch(SCAN)
@@ -129,7 +128,7 @@ test.each(CASES)(
 test.each(FILTERS.slice(1))('a count of %o reads the index of its filter', filters => {
   const query = { ...ALL, filters, limit: 1, start: { key: '', id: 0 } }
   expect(planOf(countsStatement(sqliteListDialect, query, rangesOf(filters)))).not.toMatch(SCAN)
-  expect(planOfPage(query, [], false)).not.toMatch(SCAN)
+  expect(planOfPage(query)).not.toMatch(SCAN)
 })
 
 test.each([{ words: [] }, { words: ['ann'] }])(
@@ -146,8 +145,7 @@ test.each([{ words: [] }, { words: ['ann'] }])(
     const filters = { created_after: NOON, updated_before: NOON }
     for (const by of ['id', 'name', 'email'] as const) {
       const query = { ...ALL, words, filters, withTotal: false, sort: { by, descending: false } }
-      const plan = { first: [], isShort: false }
-      const { sql, values } = pageStatement(sqliteListDialect, query, plan)
+      const { sql, values } = pageStatement(sqliteListDialect, query)
       expect(() => database.prepare(sql).get(numbered(values))).toThrow('late')
     }
   },

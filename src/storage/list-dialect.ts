@@ -1,6 +1,5 @@
 import type { UserFilters, UserQuery, UserSelection, UserSort } from '../users/user-repository.ts'
 import { type Criterion, type FilterName, MAX_SORTED_USERS } from './list-plan.ts'
-import type { Asked } from './programs.ts'
 
 /** How one statement reads users. */
 export interface Reading {
@@ -19,8 +18,8 @@ export interface Source {
   readonly conditions: readonly string[]
   /** The conditions of the ranges that together hold all users after the start. */
   readonly ranges: readonly (readonly string[])[]
-  /** What follows ORDER BY. */
-  readonly order: string
+  /** The columns of the order. */
+  readonly order: readonly string[]
   /** SQL for the JSON of a user of a whole list. It may be null for a user that does not match. */
   readonly shown: string
 }
@@ -35,7 +34,6 @@ export interface ListDialect {
   readonly columns: string
   readonly json: string
   readonly selectRevision: string
-  readonly selectUserCount: string
   readonly selectAreWordsIndexed: string
   /** The values of the parameters of filters and words. */
   valuesOf(selection: UserSelection): Readonly<Record<string, unknown>>
@@ -76,69 +74,6 @@ export const COMPARISONS = {
   updated_before: 'updated_at < @updated_before',
 } as const
 
-/** The row of a page. */
-export type ListRow = readonly [
-  json: string,
-  length: number,
-  revision: string,
-  total: number | null,
-  /** The sort key of the last user within the limit; null in the order of ids. */
-  lastKey: string | null,
-  areWordsIndexed: 0 | 1 | boolean,
-]
-
-/** The statement for a page, whose row is a `ListRow`. */
-export function pageStatement(
-  dialect: ListDialect,
-  query: UserQuery,
-  { first, isShort }: Pick<Reading, 'first' | 'isShort'>,
-): Asked {
-  const { sort, words, withTotal, start, limit } = query
-  const reading: Reading = { asked: query, purpose: 'page', first, isShort }
-  const { from, conditions, ranges, order } = dialect.sourceOf(reading)
-  const columns = `${dialect.columns}, ${dialect.sortKeys[sort.by]} AS sort_key`
-  const rows = ranges
-    .map(range => `SELECT ${columns} FROM ${from}${whereSql([...range, ...conditions])}`)
-    .join(' UNION ALL ')
-  const total = withTotal ? countSql(dialect, { ...reading, purpose: 'count' }) : 'NULL'
-  const sql = `
-    SELECT ${dialect.json}, count(*), (${dialect.selectRevision}), (${total}),
-      ${sort.by === 'id' ? 'NULL' : dialect.lastKeyOf(query)}, (${words.length > 0 ? dialect.selectAreWordsIndexed : '1'})
-    FROM (${dialect.cut(`${rows} ORDER BY ${order}`, query, isShort)}) AS page`
-  // As a literal with three dots it takes 3 µs more, a tenth of the time of a page of one user.
-  return statementOf(sql, Object.assign({ offset: 0, limit }, start, dialect.valuesOf(query)))
-}
-
-function countSql(dialect: ListDialect, reading: Reading): string {
-  const { filters, words } = reading.asked
-  const isOfAll = words.length === 0 && Object.values(filters).every(value => value === undefined)
-  if (isOfAll) return dialect.selectUserCount
-  const { from, conditions } = dialect.sourceOf(reading)
-  return `SELECT count(*) FROM ${from}${whereSql(conditions)}`
-}
-
-/** The statement for all users that match, each as a row: its JSON, or null. */
-export function wholeStatement(
-  dialect: ListDialect,
-  selection: UserSelection,
-  first: readonly Criterion[],
-): Asked {
-  const reading: Reading = { asked: selection, purpose: 'whole', first, isShort: false }
-  const { shown, from, conditions, order } = dialect.sourceOf(reading)
-  const sql = `SELECT ${shown} FROM ${from}${whereSql(conditions)} ORDER BY ${order}`
-  return statementOf(sql, dialect.valuesOf(selection))
-}
-
-/** Its row has the number of users that match each of some criteria, but at most one more than MAX_SORTED_USERS. */
-export function countsStatement(
-  dialect: ListDialect,
-  selection: UserSelection,
-  counted: readonly (readonly Criterion[])[],
-): Asked {
-  const counts = counted.map(criteria => `(${dialect.selectFew(criteria)})`)
-  return statementOf(`SELECT ${counts.join(', ')}`, dialect.valuesOf(selection))
-}
-
 /** Counts rows up to one more than MAX_SORTED_USERS. */
 export function countFew(from: string, conditions: readonly string[]): string {
   const rows = `SELECT 1 FROM ${from}${whereSql(conditions)} LIMIT ${MAX_SORTED_USERS + 1}`
@@ -156,6 +91,7 @@ export function columnsOf(by: UserSort['by'], key: string, id = 'id'): readonly 
   return by === 'email' ? [key] : [key, id]
 }
 
+/** What follows ORDER BY. */
 export function orderOf(columns: readonly string[], { descending }: UserSort): string {
   return columns.map(column => `${column} ${descending ? 'DESC' : 'ASC'}`).join(', ')
 }
@@ -172,14 +108,4 @@ export function startOf(
   const bound = `${by.replace('_at', '')}_${descending ? 'before' : 'after'}` as FilterName
   if (filters[bound] === undefined) return key
   return `${descending ? least : greatest}(${key}, @${bound})`
-}
-
-/** The statement of SQL whose parameters have names, as in `@name`. */
-function statementOf(sql: string, values: Readonly<Record<string, unknown>>): Asked {
-  const names: string[] = []
-  const numbered = sql.replace(/@([a-z_]+)/g, (_, name: string) => {
-    if (!names.includes(name)) names.push(name)
-    return `$${names.indexOf(name) + 1}`
-  })
-  return { sql: numbered, values: names.map(name => values[name]) }
 }
