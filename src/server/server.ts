@@ -10,6 +10,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Application, Request, Response } from 'express'
 import { isLoopback } from '../config/values.ts'
 import { TAKE_MS } from '../http/stream.ts'
+import { clearInterval, setInterval } from '../timers.ts'
 import { type Capacity, createAdmission, createPipelining } from './admission.ts'
 import { type ClientErrorOptions, createClientErrorListener } from './client-errors.ts'
 import {

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Ban, BanQuery, BanSelection, BanStore } from '../limits/ban-store.ts'
+import { nextTurn } from '../timers.ts'
 import { joinCalls } from './join-calls.ts'
 import { ask, type Program } from './programs.ts'
 import type { SharedStatements } from './storage.ts'

@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { ServiceError } from '../errors.ts'
+import { performance, sleep } from '../timers.ts'
 import type { IndexingProgress, OpenStorageOptions, Storage } from './storage.ts'
 
 /** The index of words of an engine. */

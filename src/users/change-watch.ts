@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import { clearTimeout, performance, setTimeout, sleep } from '../timers.ts'
 import { type ChangePosition, isAfter, type UserChanges } from './user-changes.ts'
 import type { UserRepository } from './user-repository.ts'
 

@@ -1,7 +1,7 @@
-import { setImmediate } from 'node:timers/promises'
 import type { LimitsReport } from '../../limits/tallies.ts'
 import type { HttpServer } from '../../server/server.ts'
 import type { Storage } from '../../storage/storage.ts'
+import { nextTurn, performance } from '../../timers.ts'
 import type { CheckReadiness } from '../health.ts'
 
 /** What tells the counted requests apart. `route` is empty for paths without one; `status` is 0 if the client left before. */
@@ -110,6 +110,6 @@ export function createReporter(sources: ReportSources) {
 /** The time until a callback runs that could run now, in seconds. */
 async function measureLag(): Promise<number> {
   const startedAt = performance.now()
-  await setImmediate()
+  await nextTurn()
   return (performance.now() - startedAt) / 1000
 }

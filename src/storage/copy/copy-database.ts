@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { nextTurn } from '../../timers.ts'
 import { UnusableDatabase } from '../unusable-database.ts'
 import {
   COPIED_TABLES,

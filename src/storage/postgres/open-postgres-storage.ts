@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { PostgresLocation } from '../../config/postgres-url.ts'
+import { clearInterval, performance, setInterval, sleep } from '../../timers.ts'
 import type { UserRepository } from '../../users/user-repository.ts'
 import { createCallGate, through } from '../call-gate.ts'
 import { createApiKeyStore } from '../create-api-key-store.ts'

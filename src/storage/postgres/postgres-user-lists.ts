@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
-import { setInterval as ticks } from 'node:timers/promises'
 import { ServiceError } from '../../errors.ts'
+import { performance, ticks } from '../../timers.ts'
 import type { UserPage, UserQuery, UserReads } from '../../users/user-repository.ts'
 import { createListPrograms } from '../list-programs.ts'
 import { type Program, runAwaited } from '../programs.ts'

@@ -1,6 +1,6 @@
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { ServiceError } from '../../errors.ts'
+import { hrtime, nextTurn, sleep } from '../../timers.ts'
 import {
   type Answer,
   createLongRunner,
@@ -47,7 +47,7 @@ const CLOSE_MS = 3000
 
 /** Milliseconds of a clock that all threads share, and that nobody sets. */
 export function steadyMs(): number {
-  return Number(process.hrtime.bigint()) / 1e6
+  return Number(hrtime.bigint()) / 1e6
 }
 
 /** How many pages are made at a time: one that takes long must not hold up the others. */

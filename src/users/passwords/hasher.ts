@@ -1,7 +1,7 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { availableParallelism } from 'node:os'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { ServiceError } from '../../errors.ts'
+import { performance, sleep } from '../../timers.ts'
 import { DECOY, judgedBytesOf, kindOfDigest, makeDigest, verifyDigest } from './digest.ts'
 
 export type PasswordHasher = ReturnType<typeof createPasswordHasher>
