@@ -60,14 +60,14 @@ export const INDEXED_THROUGH = `
   FROM users_words_state`
 
 /** SQL for whether all words are indexed. Reads the least id by the index, because the table may have many deleted rows. */
-const SELECT_IS_INDEXED = `
+export const SELECT_ARE_WORDS_INDEXED = `
   SELECT indexed_through IS NULL AND words_version >= ${WORDS_VERSION}
     AND (SELECT id FROM users_without_words ORDER BY id LIMIT 1) IS NULL
   FROM users_words_state`
 
 /** The same, or whether one with newer rules keeps the index. */
 const SELECT_IS_INDEXED_OR_NEWER = `
-  SELECT words_version > ${WORDS_VERSION} OR (${SELECT_IS_INDEXED}) FROM users_words_state`
+  SELECT words_version > ${WORDS_VERSION} OR (${SELECT_ARE_WORDS_INDEXED}) FROM users_words_state`
 
 /** Others wait meanwhile. */
 const SET_LOCK_PATIENCE = `SELECT set_config('lock_timeout', '500', true)`
@@ -116,12 +116,6 @@ async function indexNextUsers(session: Session): Promise<IndexingProgress | unde
 export async function beginEmptyWords(connections: Connections): Promise<void> {
   const [[isOutdated] = [false]] = await connections.query<[boolean]>(SELECT_IS_OUTDATED_AND_EMPTY)
   if (isOutdated) await connections.write(BEGIN_EMPTY)
-}
-
-/** Whether all words are indexed. */
-export async function areWordsIndexed(session: Session): Promise<boolean> {
-  const [[isIndexed] = [false]] = await session.query<[boolean]>(SELECT_IS_INDEXED)
-  return isIndexed
 }
 
 /** Has all users indexed again. */

@@ -11,7 +11,6 @@ import { createContendedWrites } from './contended-writes.ts'
 import { createUserCreator } from './create-users.ts'
 import { beginEmptyWords, forgetIndexedWords, indexedWords } from './index-next-users.ts'
 import { readHistory, refuseUnfinishedCopy } from './inspect-schema.ts'
-import { createUserLists } from './list-users.ts'
 import { openConnections } from './open-connections.ts'
 import { createPostgresBanStore } from './postgres-ban-store.ts'
 import { type Connections, createPostgresSharedStatements } from './postgres-connections.ts'
@@ -24,6 +23,7 @@ import {
 } from './postgres-migrator.ts'
 import { createPostgresUserChanges, EXPIRE_CURSORS } from './postgres-user-changes.ts'
 import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
+import { createPostgresUserLists } from './postgres-user-lists.ts'
 import { createShortReads } from './user-reads.ts'
 import { createUserUpdates } from './user-updates.ts'
 
@@ -199,7 +199,7 @@ function createUsers(
   const parts = { connections, reads, contended: createContendedWrites(), now, steadyNow }
   return {
     ...reads,
-    ...createUserLists(connections),
+    ...createPostgresUserLists(connections),
     ...createUserUpdates(parts),
     create: createUserCreator(parts),
     ping: () => connections.ping(PING),

@@ -19,25 +19,25 @@ export interface SqliteParts {
   readonly uptimeNow: () => number
 }
 
-/** Lists of users have thousands of possible forms. Few are used. */
-const MAX_PREPARED_FORMS = 200
+/** Lists of users have thousands of possible texts. Few are used. */
+const MAX_PREPARED = 200
 
-/** Returns a function that prepares each form of SQL once, and forgets all of them when there are too many. */
+/** Returns a function that prepares each SQL once, and forgets all of them when there are too many. */
 export function rememberStatements(database: Database) {
   const statements = new Map<string, Statement<unknown[]>>()
-  return (form: string, sqlOf: () => string): Statement<unknown[]> => {
-    let statement = statements.get(form)
+  return (sql: string): Statement<unknown[]> => {
+    let statement = statements.get(sql)
     if (statement === undefined) {
-      if (statements.size >= MAX_PREPARED_FORMS) statements.clear()
-      statement = database.prepare<unknown[]>(sqlOf())
-      statements.set(form, statement)
+      if (statements.size >= MAX_PREPARED) statements.clear()
+      statement = database.prepare<unknown[]>(sql)
+      statements.set(sql, statement)
     }
     return statement
   }
 }
 
 /** The values of `$1`, `$2`, …, which SQLite takes for names. */
-function numbered(values: readonly unknown[]): Record<string, unknown> {
+export function numbered(values: readonly unknown[]): Record<string, unknown> {
   return Object.fromEntries(values.map((value, index) => [index + 1, value]))
 }
 
@@ -52,18 +52,23 @@ export interface SqliteSharedStatements extends SharedStatements {
   run<R extends readonly unknown[]>(sql: string, values?: readonly unknown[]): R[]
 }
 
-export function createSqliteSharedStatements(
-  database: Database,
-  writes: WriteQueue,
-): SqliteSharedStatements {
+/** Returns what runs statements at once, each of which it prepares once. */
+export function createStatementRunner(database: Database): SqliteSharedStatements['run'] {
   const prepared = rememberStatements(database)
 
-  function run<R extends readonly unknown[]>(sql: string, values: readonly unknown[] = []): R[] {
-    const statement = prepared(sql, () => sql)
+  return <R extends readonly unknown[]>(sql: string, values: readonly unknown[] = []): R[] => {
+    const statement = prepared(sql)
     if (statement.reader) return statement.raw().all(numbered(values)) as unknown[] as R[]
     statement.run(numbered(values))
     return []
   }
+}
+
+export function createSqliteSharedStatements(
+  database: Database,
+  writes: WriteQueue,
+): SqliteSharedStatements {
+  const run = createStatementRunner(database)
 
   return {
     run,

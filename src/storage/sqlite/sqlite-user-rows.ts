@@ -8,6 +8,10 @@ import type { WriteQueue } from './write-queue.ts'
 export const REPRESENTATION = `json_object(
   'id', id, 'name', name, 'email', email, 'created_at', created_at, 'updated_at', updated_at)`
 
+/** SQL for the revision of the users. */
+export const SELECT_REVISION = `
+  SELECT lists_id || '-' || revision FROM users_summary WHERE singleton = 1`
+
 /** The columns of a `UserRow`, by its names. */
 const ROW_COLUMNS = `id, name, email, password_digest AS passwordDigest, created_at AS createdAt, updated_at AS updatedAt`
 
@@ -52,8 +56,7 @@ export function createUserUpdate(database: Database, { noteWords }: WriteQueue) 
     if (email !== before.email) changed.set('email', email)
     if (passwordDigest !== before.passwordDigest) changed.set('password_digest', passwordDigest)
     changed.set('updated_at', updatedAt)
-    const columns = [...changed.keys()]
-    prepared(columns.join(), () => updateSql(columns)).run(...changed.values(), id)
+    prepared(updateSql([...changed.keys()])).run(...changed.values(), id)
     if (changed.has('name') || changed.has('email')) noteWords(id)
   }
 }

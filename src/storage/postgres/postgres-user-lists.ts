@@ -1,23 +1,12 @@
 import { hash } from 'node:crypto'
 import { ServiceError } from '../../errors.ts'
-import { clearInterval, performance, setInterval } from '../../timers.ts'
-import type { UserPage, UserQuery, UserReads, UserSelection } from '../../users/user-repository.ts'
-import { MAX_SORTED_USERS } from '../list-plan.ts'
-import { areWordsIndexed } from './index-next-users.ts'
-import {
-  areWordsFar,
-  type Criterion,
-  countStatement,
-  criteriaToCount,
-  fewOf,
-  isShort,
-  type ListRow,
-  pageStatement,
-  toPage,
-  walkStatement,
-} from './list-sql.ts'
+import { performance, ticks } from '../../timers.ts'
+import type { UserPage, UserQuery, UserReads } from '../../users/user-repository.ts'
+import { createListPrograms } from '../list-programs.ts'
+import { type Program, runAwaited } from '../programs.ts'
 import type { Connections, Session, Statement } from './postgres-connections.ts'
 import { isOfState, unavailable } from './postgres-errors.ts'
+import { postgresListDialect } from './postgres-list-dialect.ts'
 
 /** From the call on. Clients and proxies give up after some time, and a list that nobody waits for costs the others. */
 const MAX_LIST_MS = 20_000
@@ -45,17 +34,17 @@ const STATEMENT_TIMEOUT = '57014'
 /** While the client reads slowly, the server must not take this process for dead: see `idleTimeoutMs`. */
 const AWAKE_MS = 2000
 
+const lists = createListPrograms(postgresListDialect)
+
 /** Lists of the table `users`. One that an index answers is a single short statement, another one a transaction. */
-export function createUserLists(
+export function createPostgresUserLists(
   connections: Connections,
   { maxListMs = MAX_LIST_MS } = {},
 ): Pick<UserReads, 'list' | 'walk'> {
-  async function listShort(query: UserQuery): Promise<UserPage> {
-    const { text, values } = pageStatement(query)
-    const statement = { name: `list_${hash('sha1', text)}`, text }
-    const [row] = await connections.query<ListRow>(statement, values, 'list')
-    return toPage(row as ListRow, query)
-  }
+  const listShort = (query: UserQuery): Promise<UserPage> =>
+    runAwaited(lists.readShort(query), ({ sql, values }) =>
+      connections.query({ name: `list_${hash('sha1', sql)}`, text: sql }, values, 'list'),
+    )
 
   async function listLong(query: UserQuery): Promise<UserPage> {
     const startedAt = performance.now()
@@ -64,15 +53,13 @@ export function createUserLists(
       const lockMs = LOCK_PATIENCE_MS - Math.ceil(performance.now() - startedAt)
       await connection.query(LIMIT_LOCKS, [String(Math.max(MIN_LOCK_MS, lockMs))])
       const session = endingAt(connection, endsAt)
-      const foundFirst = await findFirst(session, query)
-      const page = await readPage(session, query, foundFirst)
-      const isDone = !areWordsFar(query, foundFirst) || page.next !== undefined
-      return isDone ? page : readPage(session, query, ['words'])
+      await run(session, lists.requireWords(query))
+      return run(session, lists.readLong(query))
     }, 'long')
   }
 
   return {
-    list: query => (isShort(query) ? listShort(query) : listLong(query)),
+    list: query => (lists.isShort(query) ? listShort(query) : listLong(query)),
 
     // By a cursor in a transaction, which a pooler keeps in one session too.
     walk: async (selection, take) => {
@@ -83,11 +70,9 @@ export function createUserLists(
         if (hasBegun) throw unavailable(new Error('the connection of a whole list broke'))
         const session = endingAt(connection, endsAt)
         await session.query(PLAN_FOR_FIRST)
-        const foundFirst = await findFirst(session, selection)
-        // All of them are then found before the first is sent.
-        const found = areWordsFar(selection, foundFirst) ? (['words'] as const) : foundFirst
-        const { text, values } = walkStatement(selection, found)
-        await session.query(`DECLARE whole_list NO SCROLL CURSOR FOR ${text}`, values)
+        await run(session, lists.requireWords(selection))
+        const { sql, values } = await run(session, lists.planWhole(selection))
+        await session.query(`DECLARE whole_list NO SCROLL CURSOR FOR ${sql}`, values)
         let users = await session.query<[string]>(FETCH)
         await connection.query(LIMIT_STATEMENTS, [String(maxListMs)])
         for (;;) {
@@ -124,49 +109,22 @@ function endingAt(session: Session, endsAt: number): Session {
   }
 }
 
-async function readPage(
-  session: Session,
-  query: UserQuery,
-  foundFirst: readonly Criterion[],
-): Promise<UserPage> {
-  const { text, values } = pageStatement(query, foundFirst)
-  const [row] = await session.query<ListRow>(text, values)
-  return toPage(row as ListRow, query)
-}
-
-/**
- * The criteria whose users are found first. They are few: sorting them is faster than skipping all others. Throws
- * `words_unavailable` if users lack words.
- */
-async function findFirst(
-  session: Session,
-  selection: UserSelection,
-): Promise<readonly Criterion[]> {
-  if (selection.words.length > 0 && !(await areWordsIndexed(session)))
-    throw new ServiceError('words_unavailable')
-  for (const criteria of criteriaToCount(selection)) {
-    const { text, values } = countStatement(selection, criteria)
-    const [[count] = [0]] = await session.query<[number]>(text, values)
-    if (count <= MAX_SORTED_USERS) return criteria
-  }
-  return fewOf(selection)
+/** Runs a program of lists that may read many users. */
+async function run<T>(session: Session, program: Program<T>): Promise<T> {
+  return runAwaited(program, ({ sql, values }) => session.query(sql, values))
 }
 
 async function keepAwake(session: Session, taking: Promise<void>): Promise<void> {
-  let asking: Promise<unknown> | undefined
-  const timer = setInterval(() => {
-    // The next statement shows what went wrong.
-    asking ??= session
-      .query('SELECT')
-      .catch(() => {})
-      .finally(() => {
-        asking = undefined
-      })
-  }, AWAKE_MS)
+  const taken = new AbortController()
+  async function askAgain(): Promise<void> {
+    for await (const _ of ticks(AWAKE_MS, undefined, taken)) await session.query('SELECT')
+  }
+  // The next statement shows what went wrong.
+  const asking = askAgain().catch(() => {})
   try {
     await taking
   } finally {
-    clearInterval(timer)
+    taken.abort()
     await asking
   }
 }
