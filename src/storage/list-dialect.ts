@@ -54,16 +54,13 @@ export interface ListDialect {
   cut(rows: string, query: UserQuery, isShort: boolean): string
 }
 
-/** `sortKeys` of an engine: only that of e-mails differs. */
-export function sortKeysOf(email: string): ListDialect['sortKeys'] {
-  return {
-    id: 'id',
-    name: 'name_lower',
-    email,
-    created_at: 'created_at',
-    updated_at: 'updated_at',
-  }
-}
+/** The sort keys that are the same in both engines. */
+export const SORT_COLUMNS = {
+  id: 'id',
+  name: 'name_lower',
+  created_at: 'created_at',
+  updated_at: 'updated_at',
+} as const
 
 /** The conditions of the filters that are the same in both engines. */
 export const COMPARISONS = {

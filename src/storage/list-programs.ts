@@ -2,7 +2,7 @@ import { ServiceError } from '../errors.ts'
 import { lastIdOf, withoutLastUser } from '../users/stored-user.ts'
 import type { UserPage, UserQuery, UserSelection } from '../users/user-repository.ts'
 import { type ListDialect, orderOf, type Reading, whereSql } from './list-dialect.ts'
-import { type Criterion, fewOf, isPageOfIndex, MAX_SORTED_USERS } from './list-plan.ts'
+import { type Criterion, fewOf, isPageOfIndex, MAX_SORTED_USERS, namesOf } from './list-plan.ts'
 import { type Asked, ask, type Program } from './programs.ts'
 
 /** The row of a page. */
@@ -104,8 +104,8 @@ export function pageStatement(
 
 function countSql(dialect: ListDialect, reading: Reading): string {
   const { filters, words } = reading.asked
-  const isOfAll = words.length === 0 && Object.values(filters).every(value => value === undefined)
-  if (isOfAll) return 'SELECT CAST(sum(user_count) AS bigint) FROM users_summary'
+  if (words.length === 0 && namesOf(filters).length === 0)
+    return 'SELECT CAST(sum(user_count) AS bigint) FROM users_summary'
   const { from, conditions } = dialect.sourceOf(reading)
   return `SELECT count(*) FROM ${from}${whereSql(conditions)}`
 }

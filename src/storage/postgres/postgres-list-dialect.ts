@@ -6,8 +6,8 @@ import {
   type ListDialect,
   orderOf,
   type Reading,
+  SORT_COLUMNS,
   type Source,
-  sortKeysOf,
   startOf,
   whereSql,
 } from '../list-dialect.ts'
@@ -22,7 +22,7 @@ import {
 import { SELECT_ARE_WORDS_INDEXED } from './index-next-users.ts'
 import { REPRESENTATION, representationOf, SELECT_REVISION } from './user-reads.ts'
 
-const SORT_KEYS = sortKeysOf('email_lower')
+const SORT_KEYS = { ...SORT_COLUMNS, email: 'email_lower' }
 
 /** Whether few users with the words are read, all of them, or users in an order until a page is full. */
 type Read = 'few' | 'all' | 'ordered'

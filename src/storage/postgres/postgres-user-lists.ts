@@ -4,7 +4,7 @@ import { performance, ticks } from '../../timers.ts'
 import type { UserPage, UserQuery, UserReads } from '../../users/user-repository.ts'
 import { createListPrograms } from '../list-programs.ts'
 import { type Program, runAwaited } from '../programs.ts'
-import type { Connections, Session, Statement } from './postgres-connections.ts'
+import type { Connections, Row, Session } from './postgres-connections.ts'
 import { isOfState, unavailable } from './postgres-errors.ts'
 import { postgresListDialect } from './postgres-list-dialect.ts'
 
@@ -52,9 +52,9 @@ export function createPostgresUserLists(
     return connections.snapshot(async connection => {
       const lockMs = LOCK_PATIENCE_MS - Math.ceil(performance.now() - startedAt)
       await connection.query(LIMIT_LOCKS, [String(Math.max(MIN_LOCK_MS, lockMs))])
-      const session = endingAt(connection, endsAt)
-      await run(session, lists.requireWords(query))
-      return run(session, lists.readLong(query))
+      const { run } = asksUntil(endsAt, connection)
+      await run(lists.requireWords(query))
+      return run(lists.readLong(query))
     }, 'long')
   }
 
@@ -68,12 +68,12 @@ export function createPostgresUserLists(
       await connections.snapshot(async connection => {
         // What was taken cannot be given again.
         if (hasBegun) throw unavailable(new Error('the connection of a whole list broke'))
-        const session = endingAt(connection, endsAt)
-        await session.query(PLAN_FOR_FIRST)
-        await run(session, lists.requireWords(selection))
-        const { sql, values } = await run(session, lists.planWhole(selection))
-        await session.query(`DECLARE whole_list NO SCROLL CURSOR FOR ${sql}`, values)
-        let users = await session.query<[string]>(FETCH)
+        const { query, run } = asksUntil(endsAt, connection)
+        await query(PLAN_FOR_FIRST)
+        await run(lists.requireWords(selection))
+        const { sql, values } = await run(lists.planWhole(selection))
+        await query(`DECLARE whole_list NO SCROLL CURSOR FOR ${sql}`, values)
+        let users = await query<[string]>(FETCH)
         await connection.query(LIMIT_STATEMENTS, [String(maxListMs)])
         for (;;) {
           hasBegun = true
@@ -86,38 +86,29 @@ export function createPostgresUserLists(
   }
 }
 
-/** The session in a transaction, whose statements end together at a time of `performance.now()`. Throws `overloaded` then. */
-function endingAt(session: Session, endsAt: number): Session {
-  async function inTime<T>(ask: (withinMs: number) => Promise<T>): Promise<T> {
+/** What asks within a transaction. All of it ends together at a time of `performance.now()`. Throws `overloaded` then. */
+function asksUntil(endsAt: number, session: Session) {
+  async function query<R extends Row>(sql: string, values: readonly unknown[] = []): Promise<R[]> {
     const withinMs = Math.ceil(endsAt - performance.now())
     if (withinMs <= 0) throw new ServiceError('overloaded')
     try {
-      return await ask(withinMs)
+      await session.query(LIMIT_STATEMENTS, [String(withinMs)])
+      return await session.query<R>({ text: sql, withinMs }, values)
     } catch (cause) {
-      throw isOfState(cause, [STATEMENT_TIMEOUT])
-        ? new ServiceError('overloaded', { cause })
-        : cause
+      const isLate = isOfState(cause, [STATEMENT_TIMEOUT])
+      throw isLate ? new ServiceError('overloaded', { cause }) : cause
     }
   }
-  return {
-    query: (statement: Statement, values) =>
-      inTime(async withinMs => {
-        const asked = typeof statement === 'string' ? { text: statement } : statement
-        await session.query(LIMIT_STATEMENTS, [String(withinMs)])
-        return session.query({ ...asked, withinMs }, values)
-      }),
-  }
-}
-
-/** Runs a program of lists that may read many users. */
-async function run<T>(session: Session, program: Program<T>): Promise<T> {
-  return runAwaited(program, ({ sql, values }) => session.query(sql, values))
+  const run = <T>(program: Program<T>): Promise<T> =>
+    runAwaited(program, ({ sql, values }) => query<unknown[]>(sql, values))
+  return { query, run }
 }
 
 async function keepAwake(session: Session, taking: Promise<void>): Promise<void> {
   const taken = new AbortController()
   async function askAgain(): Promise<void> {
-    for await (const _ of ticks(AWAKE_MS, undefined, taken)) await session.query('SELECT')
+    for await (const _ of ticks(AWAKE_MS, undefined, { signal: taken.signal }))
+      await session.query('SELECT')
   }
   // The next statement shows what went wrong.
   const asking = askAgain().catch(() => {})

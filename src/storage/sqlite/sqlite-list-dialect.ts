@@ -4,8 +4,8 @@ import {
   countFew,
   type ListDialect,
   type Reading,
+  SORT_COLUMNS,
   type Source,
-  sortKeysOf,
   startOf,
 } from '../list-dialect.ts'
 import {
@@ -20,7 +20,7 @@ import {
 import { REPRESENTATION, SELECT_REVISION } from './sqlite-user-rows.ts'
 import { ARE_WORDS_INDEXED, matchOf } from './word-index.ts'
 
-const SORT_KEYS = sortKeysOf('lower(email)')
+const SORT_KEYS = { ...SORT_COLUMNS, email: 'lower(email)' }
 
 /** SQL for a JSON array as a list. */
 const listed = (name: 'ids' | 'emails') => `(SELECT value FROM json_each(@${name}))`
