@@ -28,3 +28,7 @@ export function banKey({ rule, clientKey }: BanName): string {
 export function hashOfBan(ban: BanName): Buffer {
   return createHash('sha256').update(banKey(ban)).digest()
 }
+
+/** SQL for the primary key of a ban. */
+export const BAN_HASH = `
+  sha256(convert_to(rule, 'UTF8') || '\\x00'::bytea || convert_to(client_key, 'UTF8'))`
