@@ -1,8 +1,8 @@
 import { hash } from 'node:crypto'
 import { ServiceError } from '../../errors.ts'
 import type { UserPage, UserQuery, UserReads, UserSelection } from '../../users/user-repository.ts'
+import { ARE_WORDS_INDEXED } from '../index-next-users.ts'
 import { MAX_SORTED_USERS } from '../list-plan.ts'
-import { areWordsIndexed } from './index-next-users.ts'
 import {
   areWordsFar,
   type Criterion,
@@ -141,8 +141,10 @@ async function findFirst(
   session: Session,
   selection: UserSelection,
 ): Promise<readonly Criterion[]> {
-  if (selection.words.length > 0 && !(await areWordsIndexed(session)))
-    throw new ServiceError('words_unavailable')
+  if (selection.words.length > 0) {
+    const [[areIndexed] = [false]] = await session.query<[boolean]>(ARE_WORDS_INDEXED)
+    if (!areIndexed) throw new ServiceError('words_unavailable')
+  }
   for (const criteria of criteriaToCount(selection)) {
     const { text, values } = countStatement(selection, criteria)
     const [[count] = [0]] = await session.query<[number]>(text, values)

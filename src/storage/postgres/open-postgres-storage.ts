@@ -5,12 +5,12 @@ import { createCallGate, through } from '../call-gate.ts'
 import { createApiKeyStore } from '../create-api-key-store.ts'
 import { createSigningKeys } from '../create-signing-keys.ts'
 import type { MigrateOptions, MigrationStatus } from '../database-tasks.ts'
+import { createIndexedWords } from '../index-next-users.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { createWordFiller, fillWords } from '../word-filler.ts'
 import { createUserChanges } from './change-users.ts'
 import { createContendedWrites } from './contended-writes.ts'
 import { createUserCreator } from './create-users.ts'
-import { beginEmptyWords, forgetIndexedWords, indexedWords } from './index-next-users.ts'
 import { readHistory, refuseUnfinishedCopy } from './inspect-schema.ts'
 import { createUserLists } from './list-users.ts'
 import { openConnections } from './open-connections.ts'
@@ -26,6 +26,7 @@ import {
 import { createPostgresUserChanges, EXPIRE_CURSORS } from './postgres-user-changes.ts'
 import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
 import { createShortReads } from './user-reads.ts'
+import { beginEmptyWords, forgetIndexedWords, WORD_DIALECT } from './user-words.ts'
 
 /** How long a start waits for a database that cannot be reached. */
 const START_PATIENCE_MS = 10_000
@@ -99,7 +100,8 @@ export function migrateDatabase(
     if (newFeed) await connections.write(EXPIRE_CURSORS)
     if (reindex) await forgetIndexedWords(connections)
     // Takes turns with services that do the same.
-    await fillWords(indexedWords(connections), { onStep: onIndexing, signal })
+    const words = createIndexedWords(createPostgresSharedStatements(connections), WORD_DIALECT)
+    await fillWords(words, { onStep: onIndexing, signal })
   })
 }
 
@@ -137,13 +139,14 @@ async function prepare(connections: Connections, options: OpenStorageOptions): P
 function createPostgresStorage(connections: Connections, options: OpenStorageOptions): Storage {
   const { now, steadyNow, maxWaitingWrites } = options
   const writes = createCallGate(maxWaitingWrites)
-  const words = indexedWords(connections)
   let usedAt = steadyNow()
   const note = () => {
     usedAt = steadyNow()
   }
   const isIdle = () => steadyNow() - usedAt > IDLE_AFTER_MS
   const resting = setInterval(() => isIdle() && connections.rest(), LOOK_MS).unref()
+  const statements = createPostgresSharedStatements(connections)
+  const words = createIndexedWords(statements, WORD_DIALECT)
   const filler = createWordFiller(words, { ...options, isIdle })
   async function endInOrder(): Promise<void> {
     clearInterval(resting)
@@ -153,7 +156,6 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
 
   const imports = createPostgresUserImportStore(connections, now)
   const bans = createPostgresBanStore(connections, options)
-  const statements = createPostgresSharedStatements(connections)
   const apiKeys = createApiKeyStore(statements)
   const signingKey = createSigningKeys(statements)
   const { read, last, ...housekeeping } = createPostgresUserChanges(connections)

@@ -1,4 +1,4 @@
-import { type Asked, runAtOnce } from '../programs.ts'
+import { type Asked, type Program, runAtOnce } from '../programs.ts'
 import type { SharedStatements } from '../storage.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database, Statement } from './sqlite-driver.ts'
@@ -52,19 +52,36 @@ export interface SqliteSharedStatements extends SharedStatements {
   run<R extends readonly unknown[]>(sql: string, values?: readonly unknown[]): R[]
 }
 
-export function createSqliteSharedStatements(
-  database: Database,
-  writes: WriteQueue,
-): SqliteSharedStatements {
+/** Returns what runs a statement at once. */
+export function createStatementRunner(database: Database): SqliteSharedStatements['run'] {
   const prepared = rememberStatements(database)
 
-  function run<R extends readonly unknown[]>(sql: string, values: readonly unknown[] = []): R[] {
+  return <R extends readonly unknown[]>(sql: string, values: readonly unknown[] = []): R[] => {
     const statement = prepared(sql, () => sql)
     if (statement.reader) return statement.raw().all(numbered(values)) as unknown[] as R[]
     statement.run(numbered(values))
     return []
   }
+}
 
+/** Statements of a connection that nothing else uses meanwhile. */
+export function createLoneStatements(
+  database: Database,
+): Pick<SharedStatements, 'read' | 'transaction'> {
+  const run = createStatementRunner(database)
+  const runProgram = <T>(program: Program<T>) =>
+    runAtOnce(program, ({ sql, values }) => run(sql, values))
+  return {
+    read: async (sql, values) => run(sql, values),
+    transaction: async program => database.transaction(() => runProgram(program())).immediate(),
+  }
+}
+
+export function createSqliteSharedStatements(
+  database: Database,
+  writes: WriteQueue,
+): SqliteSharedStatements {
+  const run = createStatementRunner(database)
   return {
     run,
 

@@ -1,6 +1,7 @@
 import { ServiceError } from '../../errors.ts'
 import type { UserPage, UserQuery, UserReads, UserSelection } from '../../users/user-repository.ts'
 import { createCallGate, through } from '../call-gate.ts'
+import { ARE_WORDS_INDEXED } from '../index-next-users.ts'
 import {
   chooseIndex,
   indexesOf,
@@ -19,7 +20,7 @@ import {
   pageOf,
   walkSql,
 } from './user-list-sql.ts'
-import { ARE_WORDS_INDEXED, matchOf } from './word-index.ts'
+import { matchOf } from './word-index.ts'
 
 /** Skipping this many users takes about a millisecond. */
 const MAX_SKIPPED_USERS = 10_000

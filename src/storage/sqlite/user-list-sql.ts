@@ -6,6 +6,7 @@ import type {
   UserSelection,
   UserSort,
 } from '../../users/user-repository.ts'
+import { ARE_WORDS_INDEXED } from '../index-next-users.ts'
 import {
   FILTER_COLUMNS,
   type FilterIndex,
@@ -16,7 +17,6 @@ import {
   soughtOf,
 } from '../list-plan.ts'
 import { REPRESENTATION } from './sqlite-user-rows.ts'
-import { ARE_WORDS_INDEXED } from './word-index.ts'
 
 export const SELECT_REVISION = `
   SELECT lists_id || '-' || revision FROM users_summary WHERE singleton = 1`

@@ -8,9 +8,9 @@ import {
   SOUND_USER,
 } from '../../check-rules.ts'
 import type { CheckReport } from '../../database-tasks.ts'
+import { INDEXED_THROUGH } from '../../index-next-users.ts'
 import { findMismatch } from '../../migrations.ts'
 import { UNFINISHED_COPY, UnusableDatabase } from '../../unusable-database.ts'
-import { INDEXED_THROUGH } from '../index-next-users.ts'
 import { isUnfinishedCopy, readHistory, requireUsable } from '../inspect-schema.ts'
 import { withConnections } from '../open-postgres-storage.ts'
 import type { Connections } from '../postgres-connections.ts'

@@ -1,7 +1,8 @@
 import { WORDS_VERSION } from '../../../users/words.ts'
 import { FAULTS } from '../../check-rules.ts'
+import type { IndexedUser } from '../../index-next-users.ts'
 import type { Database } from '../sqlite-driver.ts'
-import { type IndexedUser, prefixesOf } from '../word-index.ts'
+import { prefixesOf } from '../word-index.ts'
 
 /** The content of the index: each beginning of a word with the id of a user. */
 const CREATE_VIEW = `CREATE VIRTUAL TABLE temp.indexed_words USING fts5vocab(main, users_words, instance)`
