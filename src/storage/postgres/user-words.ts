@@ -14,9 +14,9 @@ export function vectorOf(text: string): string {
 }
 
 /**
- * A condition that always holds, for its effect. It tells the triggers of `users` that the statement, or its transaction,
- * writes the words of all users whose names or e-mails it writes. Otherwise, and if the index has newer rules of words than
- * these, the triggers note the users in `users_without_words`.
+ * A condition that always holds, for its effect. SQL cannot make words, so the triggers of migration 0009 note each user that is
+ * written without them in `users_without_words`. This tells them that the statement, or its transaction, writes the words
+ * of all users whose names or e-mails it writes. It says nothing if the index has newer rules of words than these.
  */
 export const DECLARES_WORDS = `(
   SELECT set_config('user_records.words', CASE WHEN (

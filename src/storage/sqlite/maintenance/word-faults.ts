@@ -1,5 +1,5 @@
 import { WORDS_VERSION } from '../../../users/words.ts'
-import { FAULTS } from '../../check-rules.ts'
+import { WRONG_WORDS } from '../../check-rules.ts'
 import type { IndexedUser } from '../../index-next-users.ts'
 import type { Database } from '../sqlite-driver.ts'
 import { prefixesOf } from '../word-index.ts'
@@ -34,7 +34,7 @@ export function wordFaults(database: Database): readonly string[] {
     const prefixes = prefixesOf(user)
     if (prefixes !== '') for (const prefix of prefixes.split(' ')) expected.add(prefix, user.id)
   }
-  return indexed.value() === expected.value() ? [] : [FAULTS.wrongWords]
+  return indexed.value() === expected.value() ? [] : [WRONG_WORDS]
 }
 
 /** Adds up hashes of pairs, so that their order does not matter: two sums of different pairs differ, except by 1 in 2^64. */
