@@ -2,7 +2,6 @@ import { type NamedUser, WORDS_VERSION } from '../users/words.ts'
 import { ask, type Program } from './programs.ts'
 import type { IndexingProgress, SharedStatements } from './storage.ts'
 import { GREATEST_ID } from './user-ids.ts'
-import type { IndexedWords } from './word-filler.ts'
 
 /** A user of the index. */
 export interface IndexedUser extends NamedUser {
@@ -47,13 +46,17 @@ const SELECT_ARE_COMPLETE = `
 /** SQL for whether an index without users has other rules, so that it can have those of this release at once. */
 export const IS_OUTDATED_AND_EMPTY = `words_version < ${WORDS_VERSION} AND NOT EXISTS (SELECT 1 FROM users)`
 
+export type IndexedWords = ReturnType<typeof createIndexedWords>
+
 /** The words of all users, which a service or `migrate` completes. */
 export function createIndexedWords(
   { read, transaction }: Pick<SharedStatements, 'read' | 'transaction'>,
   dialect: WordDialect,
-): IndexedWords {
+) {
   return {
+    /** Whether all users can be found by their words, or lack only those that a service with newer rules adds. */
     areComplete: async () => Boolean((await read(SELECT_ARE_COMPLETE))[0]?.[0]),
+    /** Indexes the next users that lack words, in one transaction. Undefined while another process does it. */
     addNext: () => transaction(() => indexNextUsers(dialect), { isLong: true, writes: 0 }),
   }
 }

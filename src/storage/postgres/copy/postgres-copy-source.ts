@@ -61,32 +61,12 @@ export async function openPostgresCopySource(
 
 /**
  * Begins the transaction of a copy and locks the database for it, which may be the source of many copies, or the target of
- * one. A lock of the transaction also holds behind a pooler. The schema must be that of this release.
+ * one. A lock of the transaction also holds behind a pooler. The schema must be that of this release. A target is on the host
+ * that takes writes, and a source preferably.
  */
 export async function beginCopy(options: EndOptions): Promise<CopySession & Session> {
-  const { begin, lock, refusal } = ENDS[options.end]
-  const session = await openCopySession(options)
-  try {
-    if (await lacksSchema(session)) {
-      if (options.end === 'source') throw new UnusableDatabase('it has no tables of this service')
-      await migrateDatabase(options.location)
-    }
-    await session.query(begin)
-    await session.query(SET_UP)
-    const [row] = await session.query<[boolean]>(lock)
-    if (!row?.[0]) throw new UnusableDatabase(refusal)
-    if (options.end === 'target') await session.query(LOCK_TABLES)
-    else await refuseUnfinishedCopy(session)
-    return session
-  } catch (error) {
-    await session.close()
-    throw error
-  }
-}
-
-/** Connects to the host that takes writes. The source may also be one that takes none. */
-export async function openCopySession(options: EndOptions): Promise<CopySession & Session> {
   const { location, end, answerTimeoutMs = ANSWER_TIMEOUT_MS } = options
+  const isTarget = end === 'target'
   const connection = await explained(() =>
     connectToAny(createClientConfigs(location), {
       timeoutMs: location.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
@@ -97,12 +77,24 @@ export async function openCopySession(options: EndOptions): Promise<CopySession 
       },
     }),
   )
-  if (end === 'target' && connection.isReadOnly) {
-    connection.end()
-    throw new UnusableDatabase('its server takes no writes')
-  }
   const query = <R extends Row>(...statement: Parameters<Session['query']>) =>
     explained(() => connection.query<R>(...statement))
+  try {
+    if (isTarget && connection.isReadOnly) throw new UnusableDatabase('its server takes no writes')
+    if (await lacksSchema({ query })) {
+      if (!isTarget) throw new UnusableDatabase('it has no tables of this service')
+      await migrateDatabase(location)
+    }
+    await query(ENDS[end].begin)
+    await query(SET_UP)
+    const [[hasLock] = [false]] = await query<[boolean]>(ENDS[end].lock)
+    if (!hasLock) throw new UnusableDatabase(ENDS[end].refusal)
+    if (isTarget) await query(LOCK_TABLES)
+    else await refuseUnfinishedCopy({ query })
+  } catch (error) {
+    connection.end()
+    throw error
+  }
   return {
     lastGivenId: LAST_GIVEN_ID.postgres,
     query,

@@ -2,11 +2,12 @@ import type { PostgresLocation } from '../../../config/postgres-url.ts'
 import { BANS, COPIED_TABLES } from '../../copy/copied-tables.ts'
 import { type CopyTarget, createCopyTarget } from '../../copy/copy-ends.ts'
 import { BAN_HASH, toStored } from '../ban-text.ts'
+import { withConnections } from '../open-postgres-storage.ts'
 import { columnsOf } from '../postgres-connections.ts'
 import { isCausedBy } from '../postgres-errors.ts'
 import { BEGIN_FEED } from '../postgres-user-changes.ts'
 import { DECLARES_WORDS, upsertWords } from '../user-words.ts'
-import { beginCopy, mapTexts, openCopySession } from './postgres-copy-source.ts'
+import { beginCopy, mapTexts } from './postgres-copy-source.ts'
 
 /** Keys before users, because a trigger looks for those of each deleted user. Changes last, because a trigger notes them. */
 const EMPTIED = [
@@ -33,8 +34,7 @@ export async function openPostgresCopyTarget(
   location: PostgresLocation,
   answerTimeoutMs?: number,
 ): Promise<CopyTarget> {
-  const options = { location, end: 'target', answerTimeoutMs } as const
-  const session = await beginCopy(options)
+  const session = await beginCopy({ location, end: 'target', answerTimeoutMs })
   const { query } = session
 
   const target = createCopyTarget({
@@ -47,8 +47,7 @@ export async function openPostgresCopyTarget(
           await query(text)
       } else {
         // It has to stay if the transaction of this session is undone.
-        const other = await openCopySession(options)
-        await other.query(mark).finally(other.close)
+        await withConnections(location, ({ write }) => write(mark))
         await query('DELETE FROM signing_keys')
       }
       await query(`SELECT ${DECLARES_WORDS}`)

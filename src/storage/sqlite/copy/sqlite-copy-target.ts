@@ -83,7 +83,7 @@ function createTargetSession(database: Database): TargetSession {
         for (const { id, ...user } of users) words.put(id, user)
       }),
 
-    isRefusal: ({ cause }) => violates(cause),
+    isRefusal: error => violates(error.cause ?? error),
 
     complete: lastId =>
       explainErrors(() => {
