@@ -1,6 +1,6 @@
 import { type NamedUser, WORDS_VERSION, wordsOfUser } from '../../users/words.ts'
 import { type IndexedUser, IS_OUTDATED_AND_EMPTY, type WordDialect } from '../index-next-users.ts'
-import { ask } from '../programs.ts'
+import type { Asked } from '../programs.ts'
 import type { Connections, Session, Statement } from './postgres-connections.ts'
 
 /** The words of a user as one parameter. Words have no blanks. */
@@ -34,10 +34,7 @@ const INSERT: Statement = {
     SELECT id, ${vectorOf('words')} FROM unnest($1::bigint[], $2::text[]) AS named (id, words)`,
 }
 
-const UPSERT: Statement = {
-  name: 'upsert_words',
-  text: `${INSERT.text} ORDER BY id ${REPLACE_WORDS}`,
-}
+const UPSERT = `${INSERT.text} ORDER BY id ${REPLACE_WORDS}`
 
 /** Writes the words of users that the transaction of the session has inserted, each as `wordsText` returns them. */
 export async function insertWords(
@@ -48,14 +45,16 @@ export async function insertWords(
   await session.query(INSERT, [users.map(({ id }) => id), words])
 }
 
-/** Writes the words of users that the transaction of the session has locked. */
-export async function upsertWords(session: Session, users: readonly IndexedUser[]): Promise<void> {
-  if (users.length > 0) await session.query(UPSERT, wordsOfAll(users))
+/** What writes the words of users that the transaction has inserted or locked. */
+function wordsUpsert(users: readonly IndexedUser[]): Asked {
+  return { sql: UPSERT, values: [users.map(({ id }) => id), users.map(wordsText)] }
 }
 
-/** The values of `UPSERT`. */
-function wordsOfAll(users: readonly IndexedUser[]): readonly unknown[] {
-  return [users.map(({ id }) => id), users.map(wordsText)]
+/** Writes the words of users that the transaction of the session has locked. */
+export async function upsertWords(session: Session, users: readonly IndexedUser[]): Promise<void> {
+  if (users.length === 0) return
+  const { sql, values } = wordsUpsert(users)
+  await session.query(sql, values)
 }
 
 /** Others wait meanwhile. */
@@ -85,7 +84,7 @@ export const WORD_DIALECT: WordDialect = {
   idsOfSet: 'SELECT json_array_elements_text($1)::bigint',
   beginAnew: [SET_LOCK_PATIENCE, LOCK_USERS, BEGIN_ANEW],
   *put(users) {
-    if (users.length > 0) yield* ask(UPSERT.text, wordsOfAll(users))
+    if (users.length > 0) yield wordsUpsert(users)
   },
   deleteOrphans: `
     DELETE FROM users_words
