@@ -5,11 +5,11 @@ import { createCallGate, through } from '../call-gate.ts'
 import { createApiKeyStore } from '../create-api-key-store.ts'
 import { createSigningKeys } from '../create-signing-keys.ts'
 import type { MigrateOptions, MigrationStatus } from '../database-tasks.ts'
+import { createIndexedWords } from '../index-next-users.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { createWordFiller, fillWords } from '../word-filler.ts'
 import { createContendedWrites } from './contended-writes.ts'
 import { createUserCreator } from './create-users.ts'
-import { beginEmptyWords, forgetIndexedWords, indexedWords } from './index-next-users.ts'
 import { readHistory, refuseUnfinishedCopy } from './inspect-schema.ts'
 import { openConnections } from './open-connections.ts'
 import { createPostgresBanStore } from './postgres-ban-store.ts'
@@ -26,6 +26,7 @@ import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
 import { createPostgresUserLists } from './postgres-user-lists.ts'
 import { createShortReads } from './user-reads.ts'
 import { createUserUpdates } from './user-updates.ts'
+import { beginEmptyWords, forgetIndexedWords, WORD_DIALECT } from './user-words.ts'
 
 /** How long a start waits for a database that cannot be reached. */
 const START_PATIENCE_MS = 10_000
@@ -103,7 +104,8 @@ export function migrateDatabase(
     if (newFeed) await connections.write(EXPIRE_CURSORS)
     if (reindex) await forgetIndexedWords(connections)
     // Takes turns with services that do the same.
-    await fillWords(indexedWords(connections), { onStep: onIndexing, signal })
+    const words = createIndexedWords(createPostgresSharedStatements(connections), WORD_DIALECT)
+    await fillWords(words, { onStep: onIndexing, signal })
   })
 }
 
@@ -141,10 +143,11 @@ async function prepare(connections: Connections, options: OpenStorageOptions): P
 function createPostgresStorage(connections: Connections, options: OpenStorageOptions): Storage {
   const { now, steadyNow, maxWaitingWrites } = options
   const writes = createCallGate(maxWaitingWrites)
-  const words = indexedWords(connections)
   let usedAt = steadyNow()
   const isIdle = () => steadyNow() - usedAt > IDLE_AFTER_MS
   const resting = setInterval(() => isIdle() && connections.rest(), LOOK_MS).unref()
+  const statements = createPostgresSharedStatements(connections)
+  const words = createIndexedWords(statements, WORD_DIALECT)
   const filler = createWordFiller(words, { ...options, isIdle })
   async function endInOrder(): Promise<void> {
     clearInterval(resting)
@@ -165,7 +168,6 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
     return Object.fromEntries(served)
   }
 
-  const statements = createPostgresSharedStatements(connections)
   const signingKey = createSigningKeys(statements)
   const { read, last, ...housekeeping } = createPostgresUserChanges(connections)
   return {

@@ -1,4 +1,5 @@
 import type { UserSelection } from '../../users/user-repository.ts'
+import { ARE_WORDS_INDEXED } from '../index-next-users.ts'
 import {
   COMPARISONS,
   columnsOf,
@@ -19,7 +20,6 @@ import {
   namesOf,
   rangesOf,
 } from '../list-plan.ts'
-import { SELECT_ARE_WORDS_INDEXED } from './index-next-users.ts'
 import { REPRESENTATION, representationOf, SELECT_REVISION } from './user-reads.ts'
 
 const SORT_KEYS = { ...SORT_COLUMNS, email: 'email_lower' }
@@ -66,7 +66,7 @@ export const postgresListDialect: ListDialect = {
   columns: 'id, shown',
   json: `'[' || coalesce(string_agg(${representationOf('page')}, ','), '') || ']'`,
   selectRevision: SELECT_REVISION,
-  selectAreWordsIndexed: SELECT_ARE_WORDS_INDEXED,
+  selectAreWordsIndexed: ARE_WORDS_INDEXED,
 
   // PostgreSQL takes no text with NUL. No user has a control character in name or e-mail. Words hold only letters, marks and
   // digits, so nothing in them means anything to `tsquery`.

@@ -1,5 +1,6 @@
 import { createApiKeyStore } from '../create-api-key-store.ts'
 import { createSigningKeys } from '../create-signing-keys.ts'
+import { createIndexedWords } from '../index-next-users.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { createWordFiller } from '../word-filler.ts'
 import { fileBytesOf } from './database-files.ts'
@@ -15,7 +16,7 @@ import { createSqliteUserImportStore } from './sqlite-user-import-store.ts'
 import { createSqliteUserLists } from './sqlite-user-lists.ts'
 import { createSqliteUserReads } from './sqlite-user-reads.ts'
 import { createSqliteUserWrites } from './sqlite-user-writes.ts'
-import { createIndexedWords } from './word-index.ts'
+import { wordDialect } from './word-index.ts'
 import { createWriteQueue } from './write-queue.ts'
 
 /** No commit is lost: the next start reads the WAL. */
@@ -48,10 +49,10 @@ function createSqliteStorage(database: Database, options: OpenStorageOptions): S
   if (isBulk) database.pragma(`wal_autocheckpoint = ${BULK_CHECKPOINT_PAGES}`)
   const view = createReadView(database)
   const writes = createWriteQueue(database, view, options)
-  const words = createIndexedWords(database, { run: writes.run, usersAStep: USERS_A_STEP })
-  const filler = createWordFiller(words, options)
   const longLists = openLongLists(database)
   const statements = createSqliteSharedStatements(database, writes)
+  const words = createIndexedWords(statements, wordDialect(USERS_A_STEP))
+  const filler = createWordFiller(words, options)
   const parts = { database, view, writes, statements, now, steadyNow, uptimeNow }
   return {
     users: {

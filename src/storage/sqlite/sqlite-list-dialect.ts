@@ -1,3 +1,4 @@
+import { ARE_WORDS_INDEXED } from '../index-next-users.ts'
 import {
   COMPARISONS,
   columnsOf,
@@ -18,7 +19,7 @@ import {
   rangesOf,
 } from '../list-plan.ts'
 import { REPRESENTATION, SELECT_REVISION } from './sqlite-user-rows.ts'
-import { ARE_WORDS_INDEXED, matchOf } from './word-index.ts'
+import { matchOf } from './word-index.ts'
 
 const SORT_KEYS = { ...SORT_COLUMNS, email: 'lower(email)' }
 

@@ -1,4 +1,4 @@
-import { type Asked, runAtOnce } from '../programs.ts'
+import { type Asked, type Program, runAtOnce } from '../programs.ts'
 import type { SharedStatements } from '../storage.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database, Statement } from './sqlite-driver.ts'
@@ -64,12 +64,24 @@ export function createStatementRunner(database: Database): SqliteSharedStatement
   }
 }
 
+/** Statements of a connection that nothing else uses meanwhile. */
+export function createLoneStatements(
+  database: Database,
+): Pick<SharedStatements, 'read' | 'transaction'> {
+  const run = createStatementRunner(database)
+  const runProgram = <T>(program: Program<T>) =>
+    runAtOnce(program, ({ sql, values }) => run(sql, values))
+  return {
+    read: async (sql, values) => run(sql, values),
+    transaction: async program => database.transaction(() => runProgram(program())).immediate(),
+  }
+}
+
 export function createSqliteSharedStatements(
   database: Database,
   writes: WriteQueue,
 ): SqliteSharedStatements {
   const run = createStatementRunner(database)
-
   return {
     run,
 
