@@ -1,3 +1,4 @@
+import type { NamedUser } from '../../users/words.ts'
 import { createCallGate } from '../call-gate.ts'
 import type { OpenStorageOptions } from '../storage.ts'
 import { createFailedCommits } from './failed-commits.ts'
@@ -15,8 +16,10 @@ export interface WriteQueue {
    * `shutting_down` after `close`.
    */
   run<T>(work: () => T): Promise<T>
-  /** Notes that a user may be new, gone, or have other words. Call it within a write. */
-  noteWords(id: number): void
+  /**
+   * Notes that a user may be new, gone, or have other words. A user that is known is as it now is. Call it within a write.
+   */
+  noteWords(id: number, user?: NamedUser): void
   /** Writes that have not ended. */
   waiting(): number
   /** Ends once each write that waits has succeeded or failed. */
@@ -128,6 +131,7 @@ export function createWriteQueue(
       if (!database.inTransaction) throw error
       undo.run()
       release.run()
+      words.doubt()
       return { isRefused: true, settle: () => reject(translateSqliteError(error)) }
     }
   }
