@@ -1,5 +1,6 @@
 import { type NamedUser, WORDS_VERSION, wordsOfUser } from '../../users/words.ts'
-import type { Session, Statement } from './postgres-connections.ts'
+import type { Asked } from '../programs.ts'
+import type { Session } from './postgres-connections.ts'
 
 /** The words of a user as one parameter. Words have no blanks. */
 export function wordsText(user: NamedUser): string {
@@ -25,32 +26,21 @@ export const DECLARES_WORDS = `(
 export const REPLACE_WORDS = `
   ON CONFLICT (id) DO UPDATE SET words = excluded.words WHERE former.words <> excluded.words`
 
-const INSERT: Statement = {
-  name: 'insert_words',
-  text: `
-    INSERT INTO users_words AS former (id, words)
-    SELECT id, ${vectorOf('words')} FROM unnest($1::bigint[], $2::text[]) AS named (id, words)`,
-}
+const UPSERT = `
+  INSERT INTO users_words AS former (id, words)
+  SELECT id, ${vectorOf('words')} FROM unnest($1::bigint[], $2::text[]) AS named (id, words) ORDER BY id
+  ${REPLACE_WORDS}`
 
-const UPSERT: Statement = {
-  name: 'upsert_words',
-  text: `${INSERT.text} ORDER BY id ${REPLACE_WORDS}`,
-}
+type WordedUser = NamedUser & { readonly id: number }
 
-/** Writes the words of users that the transaction of the session has inserted, each as `wordsText` returns them. */
-export async function insertWords(
-  session: Session,
-  users: readonly { readonly id: number }[],
-  words: readonly string[],
-): Promise<void> {
-  await session.query(INSERT, [users.map(({ id }) => id), words])
+/** What writes the words of users that the transaction has inserted or locked. */
+export function wordsUpsert(users: readonly WordedUser[]): Asked {
+  return { sql: UPSERT, values: [users.map(({ id }) => id), users.map(wordsText)] }
 }
 
 /** Writes the words of users that the transaction of the session has locked. */
-export async function upsertWords(
-  session: Session,
-  users: readonly (NamedUser & { readonly id: number })[],
-): Promise<void> {
+export async function upsertWords(session: Session, users: readonly WordedUser[]): Promise<void> {
   if (users.length === 0) return
-  await session.query(UPSERT, [users.map(({ id }) => id), users.map(wordsText)])
+  const { sql, values } = wordsUpsert(users)
+  await session.query(sql, values)
 }

@@ -52,19 +52,23 @@ export interface SqliteSharedStatements extends SharedStatements {
   run<R extends readonly unknown[]>(sql: string, values?: readonly unknown[]): R[]
 }
 
-export function createSqliteSharedStatements(
-  database: Database,
-  writes: WriteQueue,
-): SqliteSharedStatements {
+/** Returns what runs a statement at once. */
+export function createStatementRunner(database: Database): SqliteSharedStatements['run'] {
   const prepared = rememberStatements(database)
 
-  function run<R extends readonly unknown[]>(sql: string, values: readonly unknown[] = []): R[] {
+  return <R extends readonly unknown[]>(sql: string, values: readonly unknown[] = []): R[] => {
     const statement = prepared(sql, () => sql)
     if (statement.reader) return statement.raw().all(numbered(values)) as unknown[] as R[]
     statement.run(numbered(values))
     return []
   }
+}
 
+export function createSqliteSharedStatements(
+  database: Database,
+  writes: WriteQueue,
+): SqliteSharedStatements {
+  const run = createStatementRunner(database)
   return {
     run,
 
