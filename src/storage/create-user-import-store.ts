@@ -6,6 +6,7 @@ import {
 import type {
   ImportBatch,
   ImportCheckpoint,
+  ImportCounts,
   ImportKeys,
   ImportOutcome,
   UserImportStore,
@@ -19,8 +20,8 @@ import type { SharedStatements } from './storage.ts'
 export interface ImportEngine {
   /** Selects `FOUND_COLUMNS` of the users with an e-mail of the set `$1`, in lower case, or an id of the set `$2`. */
   readonly selectUsers: string
-  /** The same, and nobody else changes or deletes them until the commit. */
-  readonly selectAndLockUsers: string
+  /** Added to that, it lets nobody else change or delete them until the commit. */
+  readonly lock: string
   /** Selects the highest id that was ever given out; no row, or 0, if none was. */
   readonly selectLastId: string
   /** What SELECT takes the elements of the set `$1` from. Each is the column `value`. */
@@ -90,10 +91,12 @@ export function* findUsers(sql: string, rows: readonly ImportKeys[]): Program<Us
 /** What a batch does, in the order of its rows up to the conflict that ends it. */
 interface Plan {
   readonly outcomes: readonly ImportOutcome[]
-  /** As they are after all rows, by the place of the row that creates them. */
+  /** The places of the rows that create users. */
+  readonly places: readonly number[]
+  /** The users that these rows create, by id, as they are after all rows. */
   readonly created: ReadonlyMap<number, UserRow>
-  /** Existing users as they are after all rows. */
-  readonly changed: readonly UserRow[]
+  /** Existing users, in the same way. */
+  readonly changed: ReadonlyMap<number, UserRow>
 }
 
 interface WriterOptions {
@@ -123,21 +126,20 @@ export function createBatchWriter(engine: ImportEngine, { now, endsAtConflict }:
   ): Plan {
     const decide = createImportDecisions({ existing, onConflict, now })
     const outcomes: ImportOutcome[] = []
-    const places = new Map<number, number>()
+    const places: number[] = []
     const created = new Map<number, UserRow>()
     const changed = new Map<number, UserRow>()
     for (const [place, row] of users.entries()) {
       const { outcome, after } = decide(row, () => idFor(place))
       outcomes.push(outcome)
-      if (outcome === 'created' && after !== undefined) places.set(after.id, place)
+      if (outcome === 'created') places.push(place)
       if (after !== undefined) {
-        const createdBy = places.get(after.id)
-        if (createdBy === undefined) changed.set(after.id, after)
-        else created.set(createdBy, after)
+        const planned = outcome === 'created' || created.has(after.id) ? created : changed
+        planned.set(after.id, after)
       }
       if (endsAtConflict && onConflict === 'fail' && outcome !== 'created') break
     }
-    return { outcomes, created, changed: [...changed.values()] }
+    return { outcomes, places, created, changed }
   }
 
   /** Plans as if nobody else took ids, and again if somebody does. */
@@ -145,11 +147,11 @@ export function createBatchWriter(engine: ImportEngine, { now, endsAtConflict }:
     const [[lastId] = [0]] = yield* ask<[number]>(engine.selectLastId)
     const countId = createIdCounter(lastId)
     const likely = plan(batch, existing, place => countId(batch.users[place]?.id))
-    const places = [...likely.created.keys()]
+    const { places, created } = likely
     if (takeIds === undefined || places.length === 0) return likely
     const taken = yield* takeIds(places.map(place => batch.users[place]?.id))
+    if (taken.every(id => created.has(id))) return likely
     const ids = new Map(places.map((place, index) => [place, taken[index]]))
-    if (places.every(place => ids.get(place) === likely.created.get(place)?.id)) return likely
     return plan(batch, existing, place => {
       const id = ids.get(place)
       if (id === undefined) throw new Race()
@@ -161,20 +163,22 @@ export function createBatchWriter(engine: ImportEngine, { now, endsAtConflict }:
     const { users, onConflict } = batch
     if (users.length === 0) return []
     // Only an update changes the users that it finds.
-    const select = onConflict === 'update' ? engine.selectAndLockUsers : engine.selectUsers
-    const existing = yield* findUsers(select, users)
-    const { outcomes, changed, ...planned } = yield* planWithIds(batch, existing)
-    const created = [...planned.created.values()]
-    const parked = idsToPark(existing, changed)
-    if (parked.length > 0) yield* ask(park, [JSON.stringify(parked)])
-    if (changed.length > 0) yield* ask(update, [rowsOf(changed)])
+    const lock = onConflict === 'update' ? engine.lock : ''
+    const existing = yield* findUsers(`${engine.selectUsers} ${lock}`, users)
+    const planned = yield* planWithIds(batch, existing)
+    const [created, changed] = [[...planned.created.values()], [...planned.changed.values()]]
+    if (changed.length > 0) {
+      const parked = idsToPark(existing, changed)
+      if (parked.length > 0) yield* ask(park, [JSON.stringify(parked)])
+      yield* ask(update, [rowsOf(changed)])
+    }
     if (created.length > 0) {
       const [[inserted] = [created.length]] = yield* ask<[number]>(insert, [rowsOf(created)])
       if (inserted < created.length) throw new Race()
     }
     const words = writeWords([...changed, ...created])
     if (words !== undefined) yield words
-    return outcomes
+    return planned.outcomes
   }
 }
 
@@ -213,7 +217,6 @@ function toUser([id, name, email, passwordDigest, createdAt, updatedAt]: FoundRo
  * get their new one.
  */
 function idsToPark(existing: readonly UserRow[], changed: readonly UserRow[]): [id: number][] {
-  if (changed.length === 0) return []
   const owners = new Map(existing.map(({ id, email }) => [emailKey(email), id]))
   const ids = new Set(changed.map(({ id }) => id))
   return changed.flatMap(({ id, email }) => {
@@ -222,9 +225,16 @@ function idsToPark(existing: readonly UserRow[], changed: readonly UserRow[]): [
   })
 }
 
+const COUNTS = ['created', 'updated', 'unchanged', 'skipped', 'rejected'] as const
+
 const CHECKPOINT_COLUMNS = [
-  ...['record_count', 'records_hash', 'rejects_bytes', 'created_count', 'updated_count'],
-  ...['unchanged_count', 'skipped_count', 'refused_count', 'is_finished', 'updated_at'],
+  ...['record_count', 'records_hash', 'rejects_bytes', 'is_finished', 'updated_at'],
+  ...['created_count', 'updated_count', 'unchanged_count', 'skipped_count', 'refused_count'],
+]
+
+type CheckpointRow = readonly [
+  ...[records: number, recordsHash: Buffer, rejectsBytes: number],
+  ...[isFinished: boolean | 0 | 1, updatedAt: string, ...counts: number[]],
 ]
 
 const SELECT_CHECKPOINT = `SELECT ${CHECKPOINT_COLUMNS.join(', ')} FROM imports WHERE source = $1`
@@ -234,32 +244,18 @@ const UPSERT_CHECKPOINT = `
   VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
   ON CONFLICT (source) DO UPDATE SET ${assign(CHECKPOINT_COLUMNS, 'excluded')}`
 
-type CheckpointRow = readonly [
-  records: number,
-  recordsHash: Buffer,
-  rejectsBytes: number,
-  created: number,
-  updated: number,
-  unchanged: number,
-  skipped: number,
-  rejected: number,
-  isFinished: boolean | 0 | 1,
-  updatedAt: string,
-]
-
 function toCheckpoint(source: string, row: CheckpointRow): ImportCheckpoint {
-  const [records, recordsHash, rejectsBytes, created, updated, unchanged, skipped, rejected] = row
-  const counts = { created, updated, unchanged, skipped, rejected }
-  return { source, records, recordsHash, rejectsBytes, counts, isFinished: Boolean(row[8]) }
+  const [records, recordsHash, rejectsBytes, isFinished, , ...counted] = row
+  const counts = Object.fromEntries(COUNTS.map((name, at) => [name, counted[at]])) as ImportCounts
+  return { source, records, recordsHash, rejectsBytes, counts, isFinished: Boolean(isFinished) }
 }
 
 /** `now` is in milliseconds since the epoch. */
 function checkpointValues(checkpoint: ImportCheckpoint, now: number): readonly unknown[] {
   const { source, records, recordsHash, rejectsBytes, counts, isFinished } = checkpoint
-  const { created, updated, unchanged, skipped, rejected } = counts
+  const updatedAt = new Date(now).toISOString()
   return [
-    ...[source, records, recordsHash, rejectsBytes],
-    ...[created, updated, unchanged, skipped, rejected],
-    ...[Number(isFinished), new Date(now).toISOString()],
+    ...[source, records, recordsHash, rejectsBytes, Number(isFinished), updatedAt],
+    ...COUNTS.map(name => counts[name]),
   ]
 }

@@ -12,21 +12,19 @@ import { type Connections, createPostgresSharedStatements } from './postgres-con
 import { isCausedBy, NO_MORE_IDS, sqlStateOf } from './postgres-errors.ts'
 import { DECLARES_WORDS, wordsUpsert } from './user-words.ts'
 
-/** For each e-mail a look into the index (`OFFSET 0`), because PostgreSQL prefers to read all of a table of medium size. */
-const SELECT_USERS = `
-  SELECT ${FOUND_COLUMNS} FROM users
-  WHERE id = ANY(ARRAY(
-    SELECT id FROM json_array_elements_text($1) AS wanted (email)
-      CROSS JOIN LATERAL (SELECT id FROM users WHERE email_lower = wanted.email OFFSET 0) AS found
-  ) || ARRAY(SELECT CAST(id AS bigint) FROM json_array_elements_text($2) AS wanted (id)))`
-
 const TAKE_IDS = `SELECT unnest(take_user_ids(ARRAY(
   SELECT CAST(id AS bigint) FROM json_array_elements_text($1) AS wanted (id))))`
 
 const IMPORTS: ImportEngine = {
-  selectUsers: SELECT_USERS,
+  // For each e-mail a look into the index (`OFFSET 0`): PostgreSQL prefers to read all of a table of medium size.
+  selectUsers: `
+    SELECT ${FOUND_COLUMNS} FROM users
+    WHERE id = ANY(ARRAY(
+      SELECT id FROM json_array_elements_text($1) AS wanted (email)
+        CROSS JOIN LATERAL (SELECT id FROM users WHERE email_lower = wanted.email OFFSET 0) AS found
+    ) || ARRAY(SELECT CAST(id AS bigint) FROM json_array_elements_text($2) AS wanted (id)))`,
   // In the same order as all other writes, which keeps two of them from waiting for each other.
-  selectAndLockUsers: `${SELECT_USERS} ORDER BY id FOR NO KEY UPDATE`,
+  lock: 'ORDER BY id FOR NO KEY UPDATE',
   // A role that only serves may not read the sequence itself.
   selectLastId: `SELECT coalesce(pg_sequence_last_value('users_id_seq'::regclass), 0)`,
   elements: 'jsonb_array_elements($1) AS elements (value)',
@@ -48,7 +46,7 @@ const MAX_ATTEMPTS = 5
 const RACES: readonly string[] = ['23505', '40P01', '40001']
 
 /** Larger batches are not faster. */
-const BATCH_ROWS = 5000
+const BATCH_ROWS = 2000
 
 /** Imports into PostgreSQL. If another writer gets in between, the whole batch is repeated. */
 export function createPostgresUserImportStore(

@@ -7,14 +7,12 @@ import {
 } from '../create-user-import-store.ts'
 import type { SqliteParts } from './sqlite-statements.ts'
 
-const SELECT_USERS = `
-  SELECT ${FOUND_COLUMNS} FROM users
-  WHERE lower(email) IN (SELECT value FROM json_each($1)) OR id IN (SELECT value FROM json_each($2))`
-
 /** Imports in one transaction of SQLite, which has no other writer. */
 export const SQLITE_IMPORTS: Omit<ImportEngine, 'writeWords'> = {
-  selectUsers: SELECT_USERS,
-  selectAndLockUsers: SELECT_USERS,
+  selectUsers: `
+    SELECT ${FOUND_COLUMNS} FROM users
+    WHERE lower(email) IN (SELECT value FROM json_each($1)) OR id IN (SELECT value FROM json_each($2))`,
+  lock: '',
   // The table in which SQLite keeps the last id has no row before the first user.
   selectLastId: `SELECT seq FROM sqlite_sequence WHERE name = 'users'`,
   elements: 'json_each($1)',
@@ -48,16 +46,16 @@ export function createSqliteUserImportStore(
   const { database, writes, statements, now } = parts
   const selectVersion = database.prepare<[], number>(SELECT_VERSION).pluck()
   let batchRows = MIN_ROWS
-  let version: number | undefined
+  let version = selectVersion.get()
   let sharedUntil = Number.NEGATIVE_INFINITY
   let beganAt = 0
 
   /** Called when it has the lock. */
   function begin(): void {
     beganAt = performance.now()
-    const former = version
-    version = selectVersion.get()
-    if (former !== undefined && version !== former) sharedUntil = beganAt + SHARED_FOR_MS
+    const latest = selectVersion.get()
+    if (latest !== version) sharedUntil = beganAt + SHARED_FOR_MS
+    version = latest
   }
 
   const store = createUserImportStore(

@@ -84,8 +84,8 @@ export function createWordIndex(database: Database) {
     put,
 
     /**
-     * Makes it hold the users with these ids as they are now, in their order, unless they are still to be added, or to be added
-     * by newer rules. A user that is not given is looked up.
+     * Makes it hold these users as they are now, unless they are still to be added, or to be added by newer rules. One of which
+     * only the id is given is looked up.
      */
     renew: (users: ReadonlyMap<number, NamedUser | undefined>): void => {
       const ids = [...users.keys()].sort((one, other) => one - other)

@@ -16,9 +16,7 @@ export interface WriteQueue {
    * `shutting_down` after `close`.
    */
   run<T>(work: () => T): Promise<T>
-  /**
-   * Notes that a user may be new, gone, or have other words. A user that is known is as it now is. Call it within a write.
-   */
+  /** Notes that a user may be new, gone, or have other words, and what it is now, if that is known. Call it within a write. */
   noteWords(id: number, user?: NamedUser): void
   /** Writes that have not ended. */
   waiting(): number
