@@ -59,8 +59,7 @@ const ONLY = tableOf(`
   storage/sqlite -> limits: storage/sqlite/sqlite-ban-store.ts
   storage/sqlite -> users/transfer: storage/sqlite/sqlite-user-import-store.ts storage/sqlite/trial-imports.ts
   storage/postgres -> limits: storage/postgres/postgres-ban-store.ts
-  storage/postgres -> users/transfer: storage/postgres/import-statements.ts
-      storage/postgres/postgres-user-import-store.ts
+  storage/postgres -> users/transfer: storage/postgres/postgres-user-import-store.ts
   users -> http/openapi: users/user-openapi.ts`)
 
 /** Files, or folders with all that is in them, that may import a package. */

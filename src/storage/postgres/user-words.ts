@@ -1,7 +1,7 @@
 import { type NamedUser, WORDS_VERSION, wordsOfUser } from '../../users/words.ts'
 import { type IndexedUser, IS_OUTDATED_AND_EMPTY, type WordDialect } from '../index-next-users.ts'
 import type { Asked } from '../programs.ts'
-import type { Connections, Session, Statement } from './postgres-connections.ts'
+import type { Connections, Session } from './postgres-connections.ts'
 
 /** The words of a user as one parameter. Words have no blanks. */
 export function wordsText(user: NamedUser): string {
@@ -27,26 +27,13 @@ export const DECLARES_WORDS = `(
 export const REPLACE_WORDS = `
   ON CONFLICT (id) DO UPDATE SET words = excluded.words WHERE former.words <> excluded.words`
 
-const INSERT: Statement = {
-  name: 'insert_words',
-  text: `
-    INSERT INTO users_words AS former (id, words)
-    SELECT id, ${vectorOf('words')} FROM unnest($1::bigint[], $2::text[]) AS named (id, words)`,
-}
-
-const UPSERT = `${INSERT.text} ORDER BY id ${REPLACE_WORDS}`
-
-/** Writes the words of users that the transaction of the session has inserted, each as `wordsText` returns them. */
-export async function insertWords(
-  session: Session,
-  users: readonly { readonly id: number }[],
-  words: readonly string[],
-): Promise<void> {
-  await session.query(INSERT, [users.map(({ id }) => id), words])
-}
+const UPSERT = `
+  INSERT INTO users_words AS former (id, words)
+  SELECT id, ${vectorOf('words')} FROM unnest($1::bigint[], $2::text[]) AS named (id, words) ORDER BY id
+  ${REPLACE_WORDS}`
 
 /** What writes the words of users that the transaction has inserted or locked. */
-function wordsUpsert(users: readonly IndexedUser[]): Asked {
+export function wordsUpsert(users: readonly IndexedUser[]): Asked {
   return { sql: UPSERT, values: [users.map(({ id }) => id), users.map(wordsText)] }
 }
 

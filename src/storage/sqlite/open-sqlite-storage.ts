@@ -25,6 +25,9 @@ const CHECKPOINT_FAILED = 'WAL checkpoint at shutdown failed'
 /** 64 MB instead of 4: a page that many transactions write is copied from the WAL into the database once. */
 const BULK_CHECKPOINT_PAGES = 16_000
 
+/** Memory for the pages that a large transaction writes. */
+const BULK_CACHE_KIB = 32_000
+
 /** Reads wait meanwhile. */
 const USERS_A_STEP = 500
 
@@ -46,7 +49,10 @@ export async function openSqliteStorage(
 
 function createSqliteStorage(database: Database, options: OpenStorageOptions): Storage {
   const { now, steadyNow, uptimeNow, isBulk = false, onWarning } = options
-  if (isBulk) database.pragma(`wal_autocheckpoint = ${BULK_CHECKPOINT_PAGES}`)
+  if (isBulk) {
+    database.pragma(`wal_autocheckpoint = ${BULK_CHECKPOINT_PAGES}`)
+    database.pragma(`cache_size = -${BULK_CACHE_KIB}`)
+  }
   const view = createReadView(database)
   const writes = createWriteQueue(database, view, options)
   const longLists = openLongLists(database)

@@ -61,8 +61,7 @@ export function createWordIndex(database: Database) {
   }
 
   /** Makes it hold a user as it is now. */
-  function renewOne(id: number): void {
-    const user = selectUser.get(id)
+  function renewOne(id: number, user = selectUser.get(id)): void {
     if (user === undefined) remove.run(id)
     else put(id, user)
   }
@@ -70,14 +69,18 @@ export function createWordIndex(database: Database) {
   return {
     put,
 
-    /** Makes it hold these users as they are now, unless they are still to be added, or to be added by newer rules. */
-    renew: (ids: readonly number[]): void => {
+    /**
+     * Makes it hold these users as they are now, unless they are still to be added, or to be added by newer rules. One of which
+     * only the id is given is looked up.
+     */
+    renew: (users: ReadonlyMap<number, NamedUser | undefined>): void => {
+      const ids = [...users.keys()].sort((one, other) => one - other)
       const through = selectThrough.get() ?? 0
       const isLeft = isNewer.get() === 1
       for (const id of ids) {
         if (id > through) continue
         if (isLeft) note.run(id)
-        else renewOne(id)
+        else renewOne(id, users.get(id))
       }
     },
   }
@@ -90,7 +93,7 @@ const DAMAGED = 'index of words is damaged, and is built again'
  * a tree of its own to the disk at each savepoint, and needs users in the order of their ids to fill one tree.
  */
 export function createWordChanges(database: Database, onWarning: OpenStorageOptions['onWarning']) {
-  const noted = new Set<number>()
+  const noted = new Map<number, NamedUser | undefined>()
   const savepoint = database.prepare('SAVEPOINT words')
   // FTS5 writes at a savepoint what it has kept until then.
   const flush = database.prepare('SAVEPOINT written_words')
@@ -99,19 +102,21 @@ export function createWordChanges(database: Database, onWarning: OpenStorageOpti
   let index: ReturnType<typeof createWordIndex> | undefined
 
   return {
-    /** Notes that a user may be new, gone, or have other words. */
-    note: (id: number): void => void noted.add(id),
+    /** Notes that a user may be new, gone, or have other words, and the user as it now is, if it is known. */
+    note: (id: number, user?: NamedUser): void => void noted.set(id, user),
+    /** Notes that users may not be as they were given, because a write was undone. */
+    doubt: (): void => {
+      for (const id of noted.keys()) noted.set(id, undefined)
+    },
     /** Forgets what is noted. */
     undo: (): void => noted.clear(),
     /** Writes what is noted. An index that cannot be written is to be built again, and the other writes stay. */
     apply: (): void => {
       if (noted.size === 0) return
-      const ids = [...noted].sort((one, other) => one - other)
-      noted.clear()
       savepoint.run()
       try {
         index ??= createWordIndex(database)
-        index.renew(ids)
+        index.renew(noted)
         flush.run()
       } catch (error) {
         if (isUnavailable(error) || !database.inTransaction) throw error
@@ -120,6 +125,7 @@ export function createWordChanges(database: Database, onWarning: OpenStorageOpti
         onWarning?.(DAMAGED, error)
       }
       release.run()
+      noted.clear()
     },
   }
 }
@@ -141,21 +147,21 @@ export function beginWords(database: Database): void {
 /** Each beginning of a word up to this many code points is a term of the index. FTS5 reads the users of a term one by one. */
 const MAX_TERM_CHARS = 4
 
-/** Half of a character beyond U+FFFF. */
-const SURROGATE = /[\ud800-\udfff]/
-
-/** The text that the index holds for a user: its words and their short beginnings, with blanks between them. */
+/** The text that the index holds for a user: its words and their short beginnings, each once, with blanks between them. */
 export function prefixesOf(user: NamedUser): string {
-  const prefixes = new Set<string>()
-  for (const word of wordsOfUser(user)) {
-    const isOfUnits = !SURROGATE.test(word)
-    for (let chars = 1; chars <= MAX_TERM_CHARS && chars < word.length; chars++) {
-      // Slicing takes a third of the time, and nearly all words can be sliced.
-      prefixes.add(isOfUnits ? word.slice(0, chars) : firstChars(word, chars))
+  const words = wordsOfUser(user)
+  let text = ''
+  for (const [index, word] of words.entries()) {
+    let isNew = index === 0
+    let prefix = ''
+    for (let chars = 1; chars <= MAX_TERM_CHARS && prefix !== word; chars++) {
+      prefix = firstChars(word, chars)
+      isNew ||= !words.some((other, at) => at < index && other.startsWith(prefix))
+      if (isNew) text += ` ${prefix}`
     }
-    prefixes.add(word)
+    if (prefix !== word) text += ` ${word}`
   }
-  return [...prefixes].join(' ')
+  return text.slice(1)
 }
 
 /**
