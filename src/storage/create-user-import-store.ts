@@ -22,7 +22,7 @@ export interface ImportEngine {
   readonly selectUsers: string
   /** Added to that, it lets nobody else change or delete them until the commit. */
   readonly lock: string
-  /** Selects the highest id that was ever given out; no row, or 0, if none was. */
+  /** Selects the highest id that was ever given out, or 0. */
   readonly selectLastId: string
   /** What SELECT takes the elements of the set `$1` from. Each is the column `value`. */
   readonly elements: string
@@ -68,10 +68,7 @@ export function createUserImportStore(
 
     findUsers: async rows => (await read<FoundRow>(engine.selectUsers, keysOf(rows))).map(toUser),
 
-    lastId: async () => {
-      const [[lastId] = [0]] = await read<[number]>(engine.selectLastId)
-      return lastId
-    },
+    lastId: async () => Number((await read(engine.selectLastId))[0]?.[0]),
 
     write: batch =>
       transaction(function* () {

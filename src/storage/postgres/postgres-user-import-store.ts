@@ -8,6 +8,7 @@ import {
   Race,
 } from '../create-user-import-store.ts'
 import { ask, type Program } from '../programs.ts'
+import { LAST_GIVEN_ID } from '../user-ids.ts'
 import { type Connections, createPostgresSharedStatements } from './postgres-connections.ts'
 import { isCausedBy, NO_MORE_IDS, sqlStateOf } from './postgres-errors.ts'
 import { DECLARES_WORDS, wordsUpsert } from './user-words.ts'
@@ -25,8 +26,7 @@ const IMPORTS: ImportEngine = {
     ) || ARRAY(SELECT CAST(id AS bigint) FROM json_array_elements_text($2) AS wanted (id)))`,
   // In the same order as all other writes, which keeps two of them from waiting for each other.
   lock: 'ORDER BY id FOR NO KEY UPDATE',
-  // A role that only serves may not read the sequence itself.
-  selectLastId: `SELECT coalesce(pg_sequence_last_value('users_id_seq'::regclass), 0)`,
+  selectLastId: `SELECT ${LAST_GIVEN_ID.postgres}`,
   elements: 'jsonb_array_elements($1) AS elements (value)',
   condition: DECLARES_WORDS,
   // In the order of creates by requests, so that an import and a request wait for each other in one direction only.

@@ -1,10 +1,11 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import { performance, sleep } from '../../timers.ts'
 import type { UserImportStore } from '../../users/transfer/user-import-store.ts'
 import {
   createUserImportStore,
   FOUND_COLUMNS,
   type ImportEngine,
 } from '../create-user-import-store.ts'
+import { LAST_GIVEN_ID } from '../user-ids.ts'
 import type { SqliteParts } from './sqlite-statements.ts'
 
 /** Imports in one transaction of SQLite, which has no other writer. */
@@ -13,8 +14,7 @@ export const SQLITE_IMPORTS: Omit<ImportEngine, 'writeWords'> = {
     SELECT ${FOUND_COLUMNS} FROM users
     WHERE lower(email) IN (SELECT value FROM json_each($1)) OR id IN (SELECT value FROM json_each($2))`,
   lock: '',
-  // The table in which SQLite keeps the last id has no row before the first user.
-  selectLastId: `SELECT seq FROM sqlite_sequence WHERE name = 'users'`,
+  selectLastId: `SELECT ${LAST_GIVEN_ID.sqlite}`,
   elements: 'json_each($1)',
   condition: 'TRUE',
 }
