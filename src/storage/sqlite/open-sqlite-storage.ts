@@ -26,7 +26,7 @@ const CHECKPOINT_FAILED = 'WAL checkpoint at shutdown failed'
 const BULK_CHECKPOINT_PAGES = 16_000
 
 /** Memory for the pages that a large transaction writes. */
-const BULK_CACHE_KIB = 32_000
+const BULK_CACHE_KIB = 64_000
 
 /** Reads wait meanwhile. */
 const USERS_A_STEP = 500

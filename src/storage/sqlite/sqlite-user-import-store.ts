@@ -41,9 +41,9 @@ const SELECT_VERSION = 'PRAGMA data_version'
 
 /** Imports into a database of SQLite, in transactions that get along with its other writers. */
 export function createSqliteUserImportStore(
-  parts: Pick<SqliteParts, 'database' | 'writes' | 'statements' | 'now'>,
+  parts: Pick<SqliteParts, 'database' | 'writes' | 'statements' | 'now' | 'steadyNow'>,
 ): UserImportStore {
-  const { database, writes, statements, now } = parts
+  const { database, writes, statements, now, steadyNow } = parts
   const selectVersion = database.prepare<[], number>(SELECT_VERSION).pluck()
   let batchRows = MIN_ROWS
   let version = selectVersion.get()
@@ -52,7 +52,7 @@ export function createSqliteUserImportStore(
 
   /** Called when it has the lock. */
   function begin(): void {
-    beganAt = performance.now()
+    beganAt = steadyNow()
     const latest = selectVersion.get()
     if (latest !== version) sharedUntil = beganAt + SHARED_FOR_MS
     version = latest
@@ -82,10 +82,10 @@ export function createSqliteUserImportStore(
     batchRows: () => batchRows,
     write: async batch => {
       const outcomes = await store.write(batch)
-      const endedAt = performance.now()
+      const endedAt = steadyNow()
       const isShared = endedAt < sharedUntil
       const most = isShared ? SHARED_TRANSACTION_MS : TRANSACTION_MS
-      const rows = Math.floor((outcomes.length * most) / (endedAt - beganAt))
+      const rows = Math.floor((outcomes.length * most) / Math.max(1, endedAt - beganAt))
       batchRows = Math.min(Math.max(rows, MIN_ROWS), MAX_ROWS)
       if (isShared) await sleep(SHARED_PAUSE_MS)
       return outcomes
