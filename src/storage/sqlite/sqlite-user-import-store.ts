@@ -1,4 +1,4 @@
-import { performance, sleep } from '../../timers.ts'
+import { sleep } from '../../timers.ts'
 import type { UserImportStore } from '../../users/transfer/user-import-store.ts'
 import {
   createUserImportStore,
