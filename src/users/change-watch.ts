@@ -39,7 +39,8 @@ export function createChangeWatch({ last }: Pick<UserChanges, 'last'>) {
 
   function pollSoon(): void {
     pauseMs = SOON_MS
-    pause.abort()
+    // Each `abort` makes an error with a stack, also a repeated one: 5 µs for each write.
+    if (!pause.signal.aborted) pause.abort()
   }
 
   function isNewsAfter(after: ChangePosition): boolean {
