@@ -1,6 +1,7 @@
 import { existsSync, statfsSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
+import { TIMERS_ALIAS } from './test/support/timers-alias.ts'
 
 /** What `npm test` leaves out: suites that need more than Node or more than seconds. See `vitest.suites.config.ts`. */
 const FURTHER_SUITES = ['engines', 'process', 'pages', 'package', 'faults']
@@ -12,6 +13,7 @@ console.error(`left out: ${FURTHER_SUITES.join(', ')}; npm run test:all runs the
 
 /** `npm test`: everything that a client, an operator or a program can see, on SQLite, in the process of the tests. */
 export default defineConfig({
+  resolve: { alias: TIMERS_ALIAS },
   test: {
     include: ['test/**/*.test.ts'],
     setupFiles: ['test/support/open-files.ts'],

@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { defineConfig } from 'vitest/config'
 import { canUsePostgres, forgetPostgresVariables, SKIPPED } from './test/support/programs.ts'
+import { TIMERS_ALIAS } from './test/support/timers-alias.ts'
 
 /** Tests of the service whose answers come from the database. The suite `engines` runs them on PostgreSQL too. */
 const OF_EACH_ENGINE = [
@@ -81,6 +82,7 @@ const projects = [
 
 /** The suites beside `npm test`, each a command of package.json that says what it needs. */
 export default defineConfig({
+  resolve: { alias: TIMERS_ALIAS },
   test: {
     globalSetup: ['test/support/build.ts'],
     isolate: false,

@@ -105,7 +105,9 @@ export function createApp(dependencies: AppDependencies): Application {
   const isReady = async () => (await checks()).isReady
   const pages = createPages({ operations, settings, isReady }, open)
   const findPage = createRouteFinder(pathsOf(pages))
-  const userRouter = createUserRouter({ users, changes }, parts).use(handleError)
+  const userRouter = createUserRouter({ users, changes }, parts)
+    .use(handleError)
+    .use(NOTHING, answerNotFound)
   const routes = [userRouter, health, pages].flatMap(pathsOf)
 
   return createExpressApp(trustProxy).use(
@@ -127,6 +129,9 @@ export function createApp(dependencies: AppDependencies): Application {
     handleError,
   )
 }
+
+/** Express leaves a router whose last layer matches by a global timer, which a test may have replaced. */
+const NOTHING = /(?!)/
 
 /** CORS. The routes answer OPTIONS, because they know which methods a path allows. */
 function allowOrigins(origins: readonly string[] | '*'): RequestHandler {

@@ -1,8 +1,9 @@
+import { hrtime, performance } from './timers.ts'
 /** The clocks of one service. */
 export interface Clocks {
   /** Milliseconds since the epoch. Jumps when the machine's clock is set. */
   readonly now: () => number
-  /** Milliseconds since some moment. Never goes back and never jumps. */
+  /** Milliseconds since some moment. Never goes back and never jumps, unless a test replaces `Date`. */
   readonly monotonicNow: () => number
   /**
    * Milliseconds since the epoch: the wall clock at the start, plus the time since then. It does not jump when the
@@ -18,11 +19,20 @@ export interface Clocks {
   readonly serverNow?: (() => number) | undefined
 }
 
+/** Of the machine: taken before a test replaces it. */
+const { now: machineNow } = Date
+
+/** A clock of the machine that follows `Date` as soon as a test has replaced that. */
+function followDate(clock: () => number): () => number {
+  const offset = machineNow() - clock()
+  return () => (Date.now === machineNow ? clock() : Date.now() - offset)
+}
+
 /** The clocks of the machine, or of a test. */
 export function createClocks({
-  now = Date.now,
-  monotonicNow = () => performance.now(),
-  uptimeNow = () => Number(process.hrtime.bigint()) / 1e6,
+  now = () => Date.now(),
+  monotonicNow = followDate(() => performance.now()),
+  uptimeNow = followDate(() => Number(hrtime.bigint()) / 1e6),
   serverNow,
 }: Partial<Omit<Clocks, 'steadyNow'>> = {}): Clocks {
   const offset = now() - monotonicNow()

@@ -1,4 +1,6 @@
 import type { Logger } from 'pino'
+// Takes Node's clocks and timers before the program replaces them by those of a test.
+import './clocks.ts'
 import type { UserRecords, UserRecordsSettings } from './records.ts'
 
 export { OperatorError } from './errors.ts'

@@ -1,7 +1,7 @@
 import type { Logger } from 'pino'
 import { createClocks } from './clocks.ts'
 import type { Config } from './config/settings.ts'
-import { createHostLog, createRuleLines } from './limits/rule-lines.ts'
+import { createHostLog } from './limits/rule-lines.ts'
 import { createManagementApp } from './ops/management/management-app.ts'
 import type { Operations } from './ops/management/operations-router.ts'
 import { createStatusHistory } from './ops/management/status-history.ts'
@@ -26,7 +26,6 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
   const { config, operations, maxConnections } = options
   const log = options.log.child({ port: 'management' })
   const clocks = createClocks()
-  const lines = createRuleLines({ log, ...clocks })
   const history = createStatusHistory(operations.count, clocks)
   const stopping = createStopping()
   let isLoopback = false
@@ -36,7 +35,7 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
     log,
     now: clocks.now,
     isOnLoopback: () => isLoopback,
-    onHostRefused: createHostLog(lines),
+    onHostRefused: createHostLog({ log, ...clocks }),
     settings: config,
   })
   stopping.begin.then(history.close)

@@ -2,6 +2,7 @@ import { createRequire } from 'node:module'
 import { basename, dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { OperatorError } from './errors.ts'
+import { PACKAGE_ROOT } from './package-root.ts'
 
 const requirePackage = createRequire(import.meta.url)
 
@@ -26,7 +27,7 @@ export function loadNativePackage<T>(name: string, probe: (loaded: T) => void = 
 
 /** A project that has installed this service may refuse to run install scripts. `npm install` skips what is there. */
 function installCommand(name: string): string {
-  const root = dirname(dirname(fileURLToPath(import.meta.url)))
+  const root = fileURLToPath(PACKAGE_ROOT)
   if (basename(dirname(root)) !== 'node_modules') return 'npm ci --foreground-scripts'
   const scripts = '--ignore-scripts=false --foreground-scripts'
   return isThere(name) ? `npm rebuild ${scripts} ${name}` : `npm install ${scripts}`

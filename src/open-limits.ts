@@ -2,7 +2,6 @@ import type { Logger } from 'pino'
 import type { Clocks } from './clocks.ts'
 import { type Config, describeMistake, describeProblem } from './config/settings.ts'
 import { OperatorError, ServiceError } from './errors.ts'
-import type { BanControl } from './limits/ban-control.ts'
 import { forgetStrikes } from './limits/ban-handlers.ts'
 import { openBanList } from './limits/ban-list.ts'
 import { createBanControl } from './limits/ban-orders.ts'
@@ -10,7 +9,6 @@ import type { CounterStore } from './limits/counter-store.ts'
 import { createLimiter, type Limiter, type RuleChanges } from './limits/limiter.ts'
 import { createMemoryCounterStore } from './limits/memory-counter-store.ts'
 import { createNotices } from './limits/notices.ts'
-import type { RuleLines } from './limits/rule-lines.ts'
 import { loadLimits } from './limits/rules/load-limits.ts'
 import { findWarnings, type RuleSurroundings } from './limits/rules/rule-warnings.ts'
 import { type CheckedLimits, NO_LIMITS } from './limits/rules/rules-schema.ts'
@@ -23,32 +21,17 @@ export interface LimitsOptions {
   readonly limits: CheckedLimits
   readonly storage: Pick<Storage, 'bans' | 'signingKey' | 'untilReachable'>
   readonly clocks: Clocks
-  /** Writes log lines about the rules. */
-  readonly lines: RuleLines
 }
 
 /** The limits of a service, with its counters and the bans in force. */
-export interface OpenLimits {
-  readonly limiter: Limiter
-  /** For operators. */
-  readonly bans: BanControl
-  /** Whether this process counts alone because the shared counters cannot be reached. */
-  isCountingLocally(): boolean
-  report(): LimitsReport
-  /**
-   * Puts the rules of a file in force. The log has the result. Throws `limits_invalid` and `reload_failed`: the previous rules
-   * then stay.
-   */
-  reload(path: string): Promise<RuleChanges>
-  close(): Promise<void>
-}
+export type OpenLimits = Awaited<ReturnType<typeof openLimits>>
 
 /** Opens the limits of a service. Rejects when its bans cannot be read. Throws `OperatorError` when its counters cannot be used. */
-export async function openLimits(options: LimitsOptions): Promise<OpenLimits> {
+export async function openLimits(options: LimitsOptions) {
   const { config, clocks, storage, log, limits } = options
   logWarnings(options)
   const { store, isLocal, close } = await openCounters(options)
-  const notices = createNotices(options.lines)
+  const notices = createNotices({ log, monotonicNow: clocks.monotonicNow })
   try {
     const bans = await storage.untilReachable(() =>
       openBanList({
@@ -64,10 +47,13 @@ export async function openLimits(options: LimitsOptions): Promise<OpenLimits> {
     const limiter = createLimiter({ limits, store, bans, notices, now: clocks.now })
     return {
       limiter,
+      /** For operators. */
       bans: createBanControl({ banStore: storage.bans, store, bans, notices, limiter }),
       isCountingLocally: isLocal,
-      report: () => ({ ...limiter.report(), store: config.cacheStore, isStoreUp: !isLocal() }),
-      reload: path => reload(path, { config, log, limiter }),
+      report: (): LimitsReport => {
+        return { ...limiter.report(), store: config.cacheStore, isStoreUp: !isLocal() }
+      },
+      reload: (path: string) => reload(path, { config, log, limiter }),
       close: async () => {
         await bans.close()
         close()
@@ -138,6 +124,10 @@ function describeMistakes(path: string, mistakes: readonly string[]): readonly s
 
 type ReloadParts = Pick<LimitsOptions, 'config' | 'log'> & { readonly limiter: Limiter }
 
+/**
+ * Puts the rules of a file in force. The log has the result. Throws `limits_invalid` and `reload_failed`: the previous rules
+ * then stay.
+ */
 async function reload(path: string, { config, log, limiter }: ReloadParts): Promise<RuleChanges> {
   try {
     const limits = await loadLimits(path)

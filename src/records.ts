@@ -13,6 +13,7 @@ import type { LimitsFile } from './limits/rules/limits-file.ts'
 import type { CheckedLimits } from './limits/rules/rules-schema.ts'
 import { isInMemory } from './open-database.ts'
 import { openApp } from './service.ts'
+import { performance } from './timers.ts'
 
 /**
  * Settings under their names in the environment, as text or as their natural type. `.env.example` explains them and has their

@@ -5,7 +5,7 @@ import { type AppDependencies, createApp } from './app.ts'
 import { type Clocks, createClocks } from './clocks.ts'
 import { type Config, describeProblem } from './config/settings.ts'
 import { createControlWithoutRules } from './limits/ban-control.ts'
-import { createHostLog, createRuleLines } from './limits/rule-lines.ts'
+import { createHostLog } from './limits/rule-lines.ts'
 import type { CheckedLimits } from './limits/rules/rules-schema.ts'
 import { isInMemory, openStorage } from './open-database.ts'
 import type { LimitsOptions, OpenLimits } from './open-limits.ts'
@@ -84,10 +84,8 @@ async function openParts(options: AppOptions, closers: Closers) {
   if (keys !== undefined) closers.push(keys.close)
   const ring = options.keys ?? keys
 
-  const lines = createRuleLines({ log, monotonicNow: clocks.monotonicNow })
   const limits =
-    rulesOfLimits &&
-    (await openLimits({ config, log, clocks, storage, lines, limits: rulesOfLimits }))
+    rulesOfLimits && (await openLimits({ config, log, clocks, storage, limits: rulesOfLimits }))
   if (limits !== undefined) closers.push(limits.close)
   const limitsReport = () => limits?.report()
 
@@ -134,7 +132,7 @@ async function openParts(options: AppOptions, closers: Closers) {
     metrics: metrics?.requests,
     limiter: limits?.limiter,
     keys: ring,
-    onHostRefused: createHostLog(lines),
+    onHostRefused: createHostLog({ log, ...clocks }),
     settings: config,
   })
   return {

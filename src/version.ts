@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import { PACKAGE_ROOT } from './package-root.ts'
 
 let version: string | undefined
 
@@ -9,6 +10,6 @@ export function readVersion(): string {
 }
 
 function readFromPackage(): string {
-  const file = new URL('../package.json', import.meta.url)
+  const file = new URL('package.json', PACKAGE_ROOT)
   return (JSON.parse(readFileSync(file, 'utf8')) as { version: string }).version
 }

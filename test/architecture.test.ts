@@ -8,7 +8,7 @@ const SOURCE = fileURLToPath(new URL('../src', import.meta.url))
 /** Which rooms each room may know; one without a row may know none. What is in a folder within a room is a room of its own. */
 const ALLOWED = tableOf(`
   main: cli
-  library: errors limits/rules records
+  library: clocks errors limits/rules records
   cli: access cli/limits cli/serve cli/terminal cli/transfer config database-work errors limits limits/rules
       open-database storage version
   records: config errors limits/rules open-database service
@@ -51,14 +51,16 @@ const ALLOWED = tableOf(`
   http: errors
   config: errors`)
 
+/** What any room may know, as it knows Node. */
+const GROUND = ['package-root', 'timers']
+
 /** Files that may know a room which the rest of theirs may not. */
 const ONLY = tableOf(`
   ops -> config: ops/logger.ts
   storage/sqlite -> limits: storage/sqlite/sqlite-ban-store.ts
   storage/sqlite -> users/transfer: storage/sqlite/sqlite-user-import-store.ts storage/sqlite/trial-imports.ts
   storage/postgres -> limits: storage/postgres/postgres-ban-store.ts
-  storage/postgres -> users/transfer: storage/postgres/import-statements.ts
-      storage/postgres/postgres-user-import-store.ts
+  storage/postgres -> users/transfer: storage/postgres/postgres-user-import-store.ts
   users -> http/openapi: users/user-openapi.ts`)
 
 /** Files, or folders with all that is in them, that may import a package. */
@@ -126,7 +128,7 @@ const files = filesIn(SOURCE).map(file => {
 const uses = files.flatMap(({ file, room, targets }) =>
   targets
     .map(roomOf)
-    .filter(known => known !== room)
+    .filter(known => known !== room && !GROUND.includes(known))
     .map(known => ({ file, known, arrow: `${room} -> ${known}` })),
 )
 
@@ -185,6 +187,24 @@ test('imports guarded packages only behind their door: each file of src', () => 
 test('only main.ts touches the environment and the exit of the process', () => {
   const touching = files.filter(({ text }) => /process\.(env|exit)\b/.test(text))
   expect(touching.map(({ file }) => file)).toEqual(['main.ts'])
+})
+
+const TIMER =
+  /(?<![\w.])(?:(?:set|clear)(?:Immediate|Interval|Timeout)|performance|hrtime)(?=[.(,)])/g
+
+test('the service takes timers and clocks from timers.ts, where those of a test do not replace them', () => {
+  const taking = files
+    .filter(({ file }) => !/^(?:cli\/|main\.ts$|timers\.ts$)/.test(file))
+    .filter(({ text, imports }) => {
+      const [, taken = ''] = /^import \{([^}]*)\} from '[./]+timers\.ts'$/m.exec(text) ?? []
+      const code = text.replaceAll(/\/\*[\s\S]*?\*\/|^ *\/\/.*/gm, '')
+      const names = code.match(TIMER) ?? []
+      return (
+        names.some(name => !taken.split(/[\s,]+/).includes(name)) ||
+        imports.some(name => /^node:(?:timers|perf_hooks)/.test(name))
+      )
+    })
+  expect(taking.map(({ file }) => file)).toEqual([])
 })
 
 test('no two source files share a name', () => {

@@ -8,7 +8,7 @@ import { runInNewContext } from 'node:vm'
 import express, { type RequestHandler } from 'express'
 import pino from 'pino'
 import supertest from 'supertest'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { VARIABLES } from '../src/config/settings.ts'
 import {
   createUserRecords,
@@ -355,6 +355,81 @@ describe('settings', () => {
     expect(await problemsOf({ DATABASE_URL: file })).toEqual([
       expect.stringMatching(/^DATABASE_URL was .+, but it is not a SQLite database/),
     ])
+  })
+})
+
+describe('a date that a test has faked', () => {
+  const DAY_MS = 86_400_000
+  const START = Date.parse('2040-01-31')
+
+  /** Fakes the date only, and returns what sets it to some milliseconds after `START`. */
+  function fakeDate(): (ms: number) => void {
+    vi.useFakeTimers({ toFake: ['Date'], now: START })
+    onTestFinished(() => void vi.useRealTimers())
+    return ms => void vi.setSystemTime(START + ms)
+  }
+
+  test('is that of the times of users', async () => {
+    const { http } = await open()
+    const setDate = fakeDate()
+    const { body } = await http.post('/users').send(newUserBody()).expect(201)
+    expect(body).toMatchObject({ created_at: '2040-01-31T00:00:00.000Z' })
+    setDate(DAY_MS)
+    const changed = await http.patch('/users/1').send({ user: { name: 'Bea' } })
+    expect(changed.body).toMatchObject({ updated_at: '2040-02-01T00:00:00.000Z' })
+  })
+
+  const DAY = '1 day'
+
+  test.each([
+    ['a throttle', { throttle: [{ limit: 1, period: DAY }] }, 429],
+    ['a rate limit', { rateLimits: [{ to: 1, within: DAY, only: ['create'] }] }, 429],
+    ['a ban', { bans: [{ maxretry: 1, findtime: 1, bantime: DAY }] }, 403],
+  ] as const)('ends the window of %s, to the millisecond', async (_name, LIMITS, refused) => {
+    const { http } = await open({ DATABASE_URL: databaseFile(), LIMITS })
+    const setDate = fakeDate()
+    const statusOf = async () => (await http.post('/users').send({})).statusCode
+    expect(await statusOf()).toBe(422)
+    setDate(DAY_MS - 1)
+    expect(await statusOf()).toBe(refused)
+    setDate(DAY_MS)
+    expect(await statusOf()).toBe(422)
+  })
+
+  test('ends the time in which strikes count', async () => {
+    const { http } = await open({ LIMITS: { bans: [{ maxretry: 2, findtime: DAY, bantime: 1 }] } })
+    const setDate = fakeDate()
+    await http.get('/nowhere').expect(404)
+    setDate(DAY_MS)
+    for (const status of [404, 404, 403]) await http.get('/nowhere').expect(status)
+  })
+
+  test('ends Idempotency-Keys and API keys', async () => {
+    const DATABASE_URL = databaseFile()
+    const key = await addKey(DATABASE_URL, { expiresAt: START + 2 * DAY_MS })
+    const { http } = await open({ DATABASE_URL, API_KEYS: 'required' })
+    const setDate = fakeDate()
+    const body = newUserBody()
+    const headers = { Authorization: `Bearer ${key}`, 'Idempotency-Key': 'one' }
+    const create = () => http.post('/users').set(headers).send(body)
+    await create().expect(201)
+    setDate(DAY_MS - 1)
+    await create().expect(201).expect('Idempotency-Replayed', 'true')
+    setDate(DAY_MS)
+    await create().expect(422)
+    setDate(2 * DAY_MS)
+    await create().expect(401)
+  })
+
+  test('that goes back leaves everything as it was', async () => {
+    const { http } = await open({ LIMITS: { throttle: [{ limit: 1, period: DAY }] } })
+    await http.get('/users').expect(200)
+    const setDate = fakeDate()
+    await http.get('/users').expect(200)
+    setDate(-DAY_MS)
+    await http.get('/users').expect(429)
+    vi.useRealTimers()
+    await http.get('/users').expect(429)
   })
 })
 

@@ -1,5 +1,6 @@
 import type { Request, Response } from 'express'
 import type { ErrorCode } from '../errors.ts'
+import { clearTimeout, setImmediate, setTimeout } from '../timers.ts'
 import { endResponse } from './before-end.ts'
 
 /** A response as a value: what an endpoint returns, and what an error becomes. */

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Request, RequestHandler } from 'express'
 import type { Logger } from 'pino'
+import { performance } from '../timers.ts'
 import { traceIdOf } from './headers.ts'
 
 /** Counts requests. */

@@ -1,6 +1,7 @@
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import type { Request, Response } from 'express'
+import { clearInterval, performance, setInterval } from '../timers.ts'
 import { endResponse } from './before-end.ts'
 import { beginReply, breakOff, type Reply } from './reply.ts'
 

@@ -1,3 +1,4 @@
+import { clearInterval, setInterval } from '../timers.ts'
 import { follow } from '../waiting/follow.ts'
 import { withinPatience } from '../waiting/patience.ts'
 import { type Ban, type BanStore, remainingOf } from './ban-store.ts'

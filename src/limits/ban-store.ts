@@ -31,7 +31,6 @@ export interface BanQuery extends BanSelection {
 
 export interface BanPage {
   readonly bans: readonly Ban[]
-  /** Whether more bans follow. */
   readonly hasMore: boolean
 }
 

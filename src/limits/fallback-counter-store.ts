@@ -1,3 +1,4 @@
+import { clearTimeout, setTimeout } from '../timers.ts'
 import { createPatience } from '../waiting/patience.ts'
 import type { CounterStore, Waited } from './counter-store.ts'
 

@@ -53,7 +53,6 @@ export function createLimiter(options: LimiterOptions) {
       return compareRules(previous, limits)
     },
 
-    /** The ban rules in force. */
     banRules: () => rules.source.bans,
 
     /** The numbers of the rules in force, and how many bans are in force. */

@@ -4,7 +4,7 @@ import type { Request, RequestHandler } from 'express'
 import { hasLostAddress } from '../http/express-app.ts'
 import { logText } from '../http/request-log.ts'
 import type { Ban } from './ban-store.ts'
-import type { RuleLines } from './rule-lines.ts'
+import { createRuleLines, type RuleLinesOptions } from './rule-lines.ts'
 import { factsOf, type LimitState } from './rules/request-facts.ts'
 import { type CompiledFilterRule, type RuleType, ruleText } from './rules/rules-schema.ts'
 
@@ -31,7 +31,8 @@ export const CHANNEL_NAME = 'user-records.limits'
 
 export type Notices = ReturnType<typeof createNotices>
 
-export function createNotices(lines: RuleLines) {
+export function createNotices(options: RuleLinesOptions) {
+  const lines = createRuleLines(options)
   const published = channel(CHANNEL_NAME)
   let isAddressMissed = false
 

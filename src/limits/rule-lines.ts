@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import { ownCopy } from './rules/memoize.ts'
 
 /** A log line about what a rule or a store does. */
-export interface RuleLine {
+interface RuleLine {
   readonly level: 'info' | 'warn' | 'error'
   readonly message: string
   /** Lines of one source are throttled together: usually those of one rule. */
@@ -14,14 +14,13 @@ export interface RuleLine {
 /** How many lines about clients a rule may write within a second. */
 const LINES_A_SECOND = 10
 
-/** Writes lines to the log, of which clients can cause as many as they send requests. */
-export type RuleLines = ReturnType<typeof createRuleLines>
-
-export function createRuleLines(options: {
+export interface RuleLinesOptions {
   readonly log: Logger
   readonly monotonicNow: () => number
-}) {
-  const { log, monotonicNow } = options
+}
+
+/** Writes lines to the log, of which clients can cause as many as they send requests. */
+export function createRuleLines({ log, monotonicNow }: RuleLinesOptions) {
   const sources = new Map<string, { readonly written: number[]; leftOut: number }>()
   return {
     /**
@@ -49,7 +48,8 @@ export function createRuleLines(options: {
 const MAX_HOSTS = 10_000
 
 /** Logs hosts that ALLOWED_HOSTS refuses, cut by `logText`: each once, and at most `LINES_A_SECOND` of all hosts. */
-export function createHostLog(lines: RuleLines): (refusedHost: string) => void {
+export function createHostLog(options: RuleLinesOptions): (refusedHost: string) => void {
+  const lines = createRuleLines(options)
   const line = {
     level: 'warn',
     message: 'a request asked for a host that ALLOWED_HOSTS does not allow',

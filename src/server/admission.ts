@@ -1,4 +1,5 @@
 import type { Application, Request, Response } from 'express'
+import { performance, setImmediate } from '../timers.ts'
 import type { Connection } from './connections.ts'
 
 /** A server refuses requests and closes connections beyond these numbers. */
@@ -119,7 +120,7 @@ export function createAdmission(capacity: Capacity, serve: Application) {
    * Call for every new connection. libuv may accept only one in each turn of the event loop, so that only turns in which
    * nothing is served accept many.
    */
-  function addConnection(): void {
+  function expectConnections(): void {
     const now = performance.now()
     beginTurn(now)
     connectingTurns = CONNECTING_TURNS
@@ -128,7 +129,7 @@ export function createAdmission(capacity: Capacity, serve: Application) {
   }
 
   const report = () => ({ waitingRequests: waiting.length, shedRequests })
-  return { admit, addConnection, report }
+  return { admit, expectConnections, report }
 }
 
 /** While more requests of a connection wait, nothing is read from it. */

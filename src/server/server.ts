@@ -10,6 +10,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Application, Request, Response } from 'express'
 import { isLoopback } from '../config/values.ts'
 import { TAKE_MS } from '../http/stream.ts'
+import { clearInterval, setInterval } from '../timers.ts'
 import { type Capacity, createAdmission, createPipelining } from './admission.ts'
 import { type ClientErrorOptions, createClientErrorListener } from './client-errors.ts'
 import {
@@ -91,7 +92,7 @@ export function createHttpServer(options: HttpServerOptions) {
       if (newest?.req.complete === false && !newest.headersSent) refuse(new Error('no end'), socket)
     })
     addConnection(connections, socket, capacity.maxConnections)
-    admission.addConnection()
+    admission.expectConnections()
   })
   // The client is told to continue only when the body is read. If the head alone decides, no body is sent.
   server.on('checkContinue', (request: Request, response: Response) => {

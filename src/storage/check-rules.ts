@@ -1,71 +1,88 @@
 import type { CheckReport } from './database-tasks.ts'
+import { ask, type Program } from './programs.ts'
 import { UnusableDatabase } from './unusable-database.ts'
+import { GREATEST_ID } from './user-ids.ts'
 
-/** What must not be in the tables of this release. */
-export interface Rule {
-  /** Selects how many there are. */
-  readonly sql: string
-  /** What there is too much of: follows the number in a message. */
-  readonly fault: string
+/** What each engine says in its own SQL. */
+export interface CheckDialect {
+  /** That of `LAST_GIVEN_ID`. */
+  readonly lastGivenId: string
+  /** Whether the table of users allows an id. */
+  readonly isSoundId: string
+  /** `name` with small letters for those of ASCII. */
+  readonly lowerName: string
+  /** Counts the changes of the feed that are later than the newest one. */
+  readonly countLaterChanges: string
 }
 
-/** The constraints of `users` that every engine has: SQLite checks none while reading, PostgreSQL none that was added NOT VALID. */
-export const SOUND_USER = `
-  length(name) BETWEEN 1 AND 255 AND length(email) BETWEEN 1 AND 254
-  AND coalesce(password_digest LIKE '$%', true)
-  AND length(created_at) = 24 AND length(updated_at) = 24`
+export const WRONG_WORDS =
+  'the index of words differs from the users, so `q` finds too many or too few: run `migrate --reindex`'
 
-/** The text of each fault. */
-export const FAULTS = {
-  brokenUsers: 'users break a constraint of their table',
-  reusedIds: 'existing ids would be used again',
-  /** Looked for in ASCII names only: each engine folds other letters in its own way. */
-  wrongNameLower: 'users cannot be found by their name: name_lower is not the name in lower case',
-  wrongWords:
-    'the index of words differs from the users, so `q` finds too many or too few: run `migrate --reindex`',
-  laterChanges: 'changes of the feed are later than the newest one',
-} as const
+/** How many users a statement reads, in some ten milliseconds. */
+const CHUNK_ROWS = 20_000
 
-/** Rules that are the same SQL for every engine. */
-export const SHARED_RULES: readonly Rule[] = [
-  {
-    sql: `SELECT CAST(abs((SELECT count(*) FROM users)
-            - (SELECT coalesce(sum(user_count), -1) FROM users_summary)) AS bigint)`,
-    fault: 'is the difference between users_summary.user_count and the number of users',
-  },
-  {
-    sql: `SELECT count(*) FROM idempotency_keys
-          WHERE user_json IS NOT NULL AND NOT EXISTS (SELECT 1 FROM users WHERE id = user_id)`,
-    fault: 'answers are stored for an Idempotency-Key whose user is deleted',
-  },
-  {
-    sql: `SELECT count(*) FROM signing_keys WHERE length(key) <> 32`,
-    fault: 'keys for cursors do not have 32 bytes',
-  },
-  {
-    sql: `SELECT count(*) FROM api_keys WHERE NOT (
-            length(name) BETWEEN 1 AND 64 AND length(key_hash) = 32 AND scopes <> '')`,
-    fault: 'API keys break a constraint of their table',
-  },
-  { sql: 'SELECT 1 - count(*) FROM user_feed', fault: 'row of user_feed is missing' },
-  {
-    sql: `SELECT count(*) FROM users LEFT JOIN user_changes ON user_changes.id = users.id
-          WHERE deleted_at IS NOT NULL
-            OR user_changes.id IS NULL AND users.id > (SELECT baseline_through FROM user_feed)`,
-    fault: 'users are missing in the feed of changes',
-  },
-  {
-    sql: `SELECT count(*) FROM user_changes
-          WHERE deleted_at IS NULL AND NOT EXISTS (SELECT 1 FROM users WHERE users.id = user_changes.id)`,
-    fault: 'users of the feed of changes do not exist',
-  },
-]
+/**
+ * The constraints that every engine has: SQLite checks none while reading, PostgreSQL none that was added NOT VALID. Only names in
+ * ASCII are folded: each engine folds other letters in its own way.
+ */
+const checkUsers = ({ isSoundId, lowerName }: CheckDialect) => `
+  SELECT max(id),
+    count(*) FILTER (WHERE NOT (${isSoundId}
+      AND length(name) BETWEEN 1 AND 255 AND length(email) BETWEEN 1 AND 254
+      AND coalesce(password_digest LIKE '$%', true)
+      AND length(created_at) = 24 AND length(updated_at) = 24)),
+    count(*) FILTER (WHERE name_lower <> ${lowerName} AND length(name) = octet_length(name))
+  FROM (SELECT * FROM users WHERE id > $1 ORDER BY id LIMIT ${CHUNK_ROWS}) AS chunk`
 
-/** A line for each count that is not 0. */
-export function describeCounts(
-  counts: readonly (readonly [count: number, fault: string])[],
-): readonly string[] {
-  return counts.filter(([count]) => count !== 0).map(([count, fault]) => `${count} ${fault}`)
+/** SQL that counts what must not be, by what follows the number in a message. */
+const rulesOf = ({ lastGivenId, countLaterChanges }: CheckDialect) => ({
+  'existing ids would be used again': `
+    SELECT CASE WHEN ${GREATEST_ID} > ${lastGivenId} THEN ${GREATEST_ID} - ${lastGivenId} ELSE 0 END`,
+  'is the difference between users_summary.user_count and the number of users': `
+    SELECT CAST(abs((SELECT count(*) FROM users)
+      - (SELECT coalesce(sum(user_count), -1) FROM users_summary)) AS bigint)`,
+  'answers are stored for an Idempotency-Key whose user is deleted': `
+    SELECT count(*) FROM idempotency_keys
+    WHERE user_json IS NOT NULL AND NOT EXISTS (SELECT 1 FROM users WHERE id = user_id)`,
+  'keys for cursors do not have 32 bytes': `
+    SELECT count(*) FROM signing_keys WHERE length(key) <> 32`,
+  'API keys break a constraint of their table': `
+    SELECT count(*) FROM api_keys
+    WHERE NOT (length(name) BETWEEN 1 AND 64 AND length(key_hash) = 32 AND scopes <> '')`,
+  'row of user_feed is missing': 'SELECT 1 - count(*) FROM user_feed',
+  'users are missing in the feed of changes': `
+    SELECT count(*) FROM users LEFT JOIN user_changes ON user_changes.id = users.id
+    WHERE deleted_at IS NOT NULL
+      OR user_changes.id IS NULL AND users.id > (SELECT baseline_through FROM user_feed)`,
+  'users of the feed of changes do not exist': `
+    SELECT count(*) FROM user_changes
+    WHERE deleted_at IS NULL AND NOT EXISTS (SELECT 1 FROM users WHERE users.id = user_changes.id)`,
+  'changes of the feed are later than the newest one': countLaterChanges,
+  'row of users_words_state is missing': 'SELECT 1 - count(*) FROM users_words_state',
+})
+
+/** Reads all rows of a database of this release but the index of words. Returns a line for each rule that they break. */
+export function* findRowFaults(dialect: CheckDialect): Program<readonly string[]> {
+  let [broken, wrong] = [0, 0]
+  for (let last: number | null = Number.MIN_SAFE_INTEGER; last !== null; ) {
+    type ChunkRow = readonly [end: number | null, broken: number, wrong: number]
+    const chunks: ChunkRow[] = yield* ask<ChunkRow>(checkUsers(dialect), [last])
+    const [chunk = [null, 0, 0]] = chunks
+    last = chunk[0]
+    broken += chunk[1]
+    wrong += chunk[2]
+  }
+  const counts: Record<string, number> = {
+    'users break a constraint of their table': broken,
+    'users cannot be found by their name: name_lower is not the name in lower case': wrong,
+  }
+  for (const [fault, sql] of Object.entries(rulesOf(dialect))) {
+    const [[count] = [0]] = yield* ask<[number]>(sql)
+    counts[fault] = count
+  }
+  return Object.entries(counts).flatMap(([fault, count]) =>
+    count === 0 ? [] : `${count} ${fault}`,
+  )
 }
 
 /** Makes a report of what `check` throws: a database that its content makes unusable has that as its only fault. */

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Ban, BanQuery, BanSelection, BanStore } from '../limits/ban-store.ts'
+import { nextTurn } from '../timers.ts'
 import { joinCalls } from './join-calls.ts'
 import { ask, type Program } from './programs.ts'
 import type { SharedStatements } from './storage.ts'
@@ -56,16 +56,16 @@ const SELECT_FIRST_PAGE = selectPage('ends_at > $1')
 /** The first condition is for the index, which SQLite does not use for the second. */
 const SELECT_NEXT_PAGE = selectPage('ends_at >= $1 AND (ends_at, rule, client_key) > ($1, $2, $3)')
 
-/** Marks are random, so that their sum is another one after each change. */
+/** Marks are random, so that their sum is another one after each change. Of whole ones SQLite can add up only some 65,000. */
 const SELECT_CHANGES = `
-  SELECT count(*) || ' ' || coalesce(sum(mark), 0) FROM ban_changes WHERE writer <> $1`
+  SELECT count(*) || ' ' || coalesce(sum(mark >> 16), 0) FROM ban_changes WHERE writer <> $1`
 
 /** Bans in the table `bans` of either engine. Saving a ban deletes some of those that have ended. */
 export function createBanStore({ statements, dialect, steadyNow }: BanStoreOptions): BanStore {
   const { read, transaction } = statements
   const { key, ownColumns, jsonRows, lock, lockFree, toStored, fromStored, inUtf8 } = dialect
-  /** Marks the changes of this process, so that its own ones do not change its revision. */
-  const writer = randomUUID()
+  /** Marks the changes of this process once it asks for the revision, which they do not change. All others share a mark. */
+  let writer = ''
 
   /** In the order of keys, so that two processes wait for each other in one direction only. */
   const UPSERT = `
@@ -194,7 +194,10 @@ export function createBanStore({ statements, dialect, steadyNow }: BanStoreOptio
         .sort((one, other) => one.endsAt - other.endsAt)
     },
 
-    revision: async () => String((await read(SELECT_CHANGES, [writer]))[0]?.[0]),
+    revision: async () => {
+      writer ||= randomUUID()
+      return String((await read(SELECT_CHANGES, [writer]))[0]?.[0])
+    },
   }
 }
 

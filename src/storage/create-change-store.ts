@@ -41,9 +41,8 @@ export interface ChangeDialect extends Pick<UserChanges, 'countDeletions'> {
   /** Up to `BASELINE_ROWS` users from before the feed, or up to `limit` changes and one more. */
   readPart(after: Place & Pick<ChangePosition, 'phase'>, limit: number): Promise<FeedPart>
   last(): Promise<Place & Pick<ChangePosition, 'mark'>>
-  /** The column with the keys of changes, and the type of the parameters for them. */
+  /** The column with the keys of changes. */
   readonly key: string
-  readonly keyType: string
   /** SQL for whether no change can come before a change. */
   readonly isSettled: string
   /** Sets the place up to which deletions are forgotten to $1 and $2, unless it is later. */
@@ -67,7 +66,7 @@ export function createChangeStore(
   { transaction }: Pick<SharedStatements, 'transaction'>,
   dialect: ChangeDialect,
 ): UserChanges {
-  const { readPart, last, countDeletions, key, keyType, isSettled, noteForgotten } = dialect
+  const { readPart, last, countDeletions, key, isSettled, noteForgotten } = dialect
 
   // In ORDER BY, a name without its table would be the text, which sorts 1000 before 999.
   const selectDeletions = (direction: 'ASC' | 'DESC', limit: number, condition = 'true') => `
@@ -82,11 +81,11 @@ export function createChangeStore(
   /** Those at the end. Earlier ones go with the next deletion whose date has come. */
   const DATE_BACK = `
     UPDATE user_changes SET deleted_at = $1
-    WHERE deleted_at > $1 AND (${key}, id) > (CAST($2 AS ${keyType}), $3)`
+    WHERE deleted_at > $1 AND (${key}, id) > ($2, $3)`
 
   const FORGET = `
     DELETE FROM user_changes
-    WHERE deleted_at IS NOT NULL AND (${key}, id) <= (CAST($1 AS ${keyType}), $2)`
+    WHERE deleted_at IS NOT NULL AND (${key}, id) <= ($1, $2)`
 
   function* forget(before: string, now: string): Program<boolean> {
     const [[lastKey, lastId] = ['0', 0]] = yield* ask<Deletion>(SELECT_LAST_DELETION, [now])

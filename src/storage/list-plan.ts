@@ -1,9 +1,9 @@
 import type { UserFilters, UserQuery, UserSelection, UserSort } from '../users/user-repository.ts'
 
-/** The indexes of the filters that may match many users. */
-export type FilterIndex = Exclude<UserSort['by'], 'id' | 'email'>
-
 export type FilterName = keyof UserFilters
+
+/** What a user must match. */
+export type Criterion = FilterName | 'words'
 
 /** The column of each filter, which has an index. */
 export const FILTER_COLUMNS: Readonly<Record<FilterName, UserSort['by']>> = {
@@ -27,42 +27,34 @@ export function namesOf(filters: UserFilters): readonly FilterName[] {
 }
 
 /** The filter that names few users, if there is one: they are found first, and all of them sorted. */
-export function soughtOf(names: readonly FilterName[]): 'ids' | 'emails' | undefined {
-  if (names.includes('ids')) return 'ids'
-  return names.includes('emails') ? 'emails' : undefined
+export function fewOf({ filters }: Pick<UserSelection, 'filters'>): readonly ('ids' | 'emails')[] {
+  if (filters.ids !== undefined) return ['ids']
+  return filters.emails === undefined ? [] : ['emails']
 }
 
-/** The indexes that find the users of the filters that may match many. */
-export function indexesOf(filters: UserFilters): readonly FilterIndex[] {
-  const columns = namesOf(filters).map(name => FILTER_COLUMNS[name])
-  return [...new Set(columns)].filter(column => column !== 'id' && column !== 'email')
+/** The filters that may match many users, by their indexes. */
+export function rangesOf(filters: UserFilters): readonly (readonly FilterName[])[] {
+  const names = namesOf(filters).filter(name => name !== 'ids' && name !== 'emails')
+  const columns = new Set(names.map(name => FILTER_COLUMNS[name]))
+  return [...columns].map(column => names.filter(name => FILTER_COLUMNS[name] === column))
 }
 
 /** Whether an index has the users of its filter in the order of a sort. Those with one name are in the order of their ids. */
-export function isInOrder(index: UserSort['by'], by: UserSort['by']): boolean {
-  return index === by || (index === 'name' && by === 'id')
-}
-
-/** Whether an index gives the page as it is, after at most `mostSkipped` users. Other lists may read all users. */
-export function isPageOfIndex(
-  { sort, start, filters, words, withTotal }: UserQuery,
-  mostSkipped: number,
-): boolean {
-  if (words.length > 0) return false
-  if (soughtOf(namesOf(filters)) !== undefined) return true
-  const [index, ...others] = indexesOf(filters)
-  if ('offset' in start && start.offset > mostSkipped) return false
-  return index === undefined || (isInOrder(index, sort.by) && others.length === 0 && !withTotal)
+export function isInOrder(name: FilterName, { by }: Pick<UserSort, 'by'>): boolean {
+  return FILTER_COLUMNS[name] === by || (name === 'name' && by === 'id')
 }
 
 /**
- * No index gives the users of a filter in the order of another column. Returns the index with the fewest users, unless there
- * are too many of them to sort. `counts` is how many users each index of the filters has.
+ * Whether an index gives the page as it is, after at most `maxSkipped` users. Other lists may read all users, as may one after
+ * a cursor of another name: all users between the two names.
  */
-export function chooseIndex(
-  { filters }: UserSelection,
-  counts: readonly number[],
-): FilterIndex | undefined {
-  const least = Math.min(...counts)
-  return least <= MAX_SORTED_USERS ? indexesOf(filters)[counts.indexOf(least)] : undefined
+export function isPageOfIndex(query: UserQuery, maxSkipped: number): boolean {
+  const { sort, start, filters, words, withTotal } = query
+  if (words.length > 0) return false
+  if (fewOf(query).length > 0) return true
+  if ('offset' in start && start.offset > maxSkipped) return false
+  const [range, ...others] = rangesOf(filters)
+  if (range === undefined) return true
+  if (sort.by === 'name' && 'key' in start && start.key !== filters.name) return false
+  return range.every(name => isInOrder(name, sort)) && others.length === 0 && !withTotal
 }

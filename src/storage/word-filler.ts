@@ -1,14 +1,7 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { ServiceError } from '../errors.ts'
+import { performance, sleep } from '../timers.ts'
+import type { IndexedWords } from './index-next-users.ts'
 import type { IndexingProgress, OpenStorageOptions, Storage } from './storage.ts'
-
-/** The index of words of an engine. */
-export interface IndexedWords {
-  /** Whether all users can be found by their words, or lack only those that a service with newer rules adds. */
-  areComplete(): Promise<boolean>
-  /** Indexes the next users that lack words, in one transaction. Undefined while another process does it. */
-  addNext(): Promise<IndexingProgress | undefined>
-}
 
 export interface FillOptions {
   /** Called after each step of this process. */

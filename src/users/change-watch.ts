@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import { clearTimeout, performance, setTimeout, sleep } from '../timers.ts'
 import { type ChangePosition, isAfter, type UserChanges } from './user-changes.ts'
 import type { UserRepository } from './user-repository.ts'
 
@@ -39,7 +39,8 @@ export function createChangeWatch({ last }: Pick<UserChanges, 'last'>) {
 
   function pollSoon(): void {
     pauseMs = SOON_MS
-    pause.abort()
+    // Each `abort` makes an error with a stack, also a repeated one: 5 µs for each write.
+    if (!pause.signal.aborted) pause.abort()
   }
 
   function isNewsAfter(after: ChangePosition): boolean {

@@ -1,3 +1,4 @@
+import { clearInterval, setInterval } from '../timers.ts'
 import type { UserJson } from './user-repository.ts'
 
 /** A position in the feed. Later changes have later positions. */

@@ -1,3 +1,4 @@
+import { clearInterval, setInterval } from '../timers.ts'
 export interface RepeatOptions {
   readonly work: () => Promise<void>
   readonly everyMs: number

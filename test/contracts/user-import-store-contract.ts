@@ -106,6 +106,15 @@ export function describeUserImportStore(
       ])
     })
 
+    test('a batch can swap and rotate the e-mails of existing users', async () => {
+      const { store, users } = await open(createFakeClock().now)
+      const at = (id: number, email: string) => ({ id, name: 'Ann', email })
+      await importUsers(store, [at(1, 'a@x.co'), at(2, 'b@x.co'), at(3, 'c@x.co')])
+      const rows = [at(1, 'x@x.co'), at(2, 'A@x.co'), at(3, 'b@x.co'), at(1, 'c@x.co')]
+      expect(await importUsers(store, rows, 'update')).toEqual(Array(4).fill('updated'))
+      expect((await users()).map(({ email }) => email)).toEqual(['c@x.co', 'A@x.co', 'b@x.co'])
+    })
+
     test('findUsers finds by e-mail, without regard to case, and by id', async () => {
       const { store } = await openWithTwo()
       const found = async (...rows: ImportKeys[]) => {

@@ -8,7 +8,6 @@ import { openBanList } from '../../src/limits/ban-list.ts'
 import type { CounterStore } from '../../src/limits/counter-store.ts'
 import { createLimiter } from '../../src/limits/limiter.ts'
 import { createNotices } from '../../src/limits/notices.ts'
-import { createRuleLines } from '../../src/limits/rule-lines.ts'
 import { checkLimits } from '../../src/limits/rules/checked-limits.ts'
 import type { LimitsFile } from '../../src/limits/rules/limits-file.ts'
 import { openSqliteStored } from '../support/open-stored.ts'
@@ -58,7 +57,7 @@ async function serve(limits: LimitsFile, store: CounterStore) {
   const messages: string[] = []
   const log = pino({}, { write: line => void messages.push(JSON.parse(line).msg) })
   const { now } = Date
-  const notices = createNotices(createRuleLines({ log, monotonicNow: now }))
+  const notices = createNotices({ log, monotonicNow: now })
   const [onStoreFailure, onReadFailure, onForeignChange] = Array(3).fill(unavailable)
   const reports = { onStoreFailure, onReadFailure, onForeignChange }
   const bans = await openBanList({ store: banStore, monotonicNow: now, ...reports })

@@ -1,32 +1,15 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import {
-  cpSync,
-  existsSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  symlinkSync,
-  writeFileSync,
-} from 'node:fs'
-import { dirname, join } from 'node:path'
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { temporaryFolder } from '../support/open-test-app.ts'
+import { firstBlock, packPackage, projectWith, readJson } from '../support/packed-package.ts'
 import { PROJECT, readProject } from '../support/project.ts'
 
 const TSC = join(PROJECT, 'node_modules/typescript/bin/tsc')
 
 /** What the users of the package install themselves for the examples. */
 const OF_EXAMPLE = ['express', 'supertest', '@types/express', '@types/supertest', '@types/node']
-
-interface Locked {
-  readonly dependencies?: Readonly<Record<string, string>>
-  readonly optionalDependencies?: Readonly<Record<string, string>>
-}
-
-const { packages: locked }: { packages: Readonly<Record<string, Locked>> } = readJson(
-  join(PROJECT, 'package-lock.json'),
-)
 
 const folder = temporaryFolder(afterAll)
 
@@ -36,61 +19,32 @@ let packed: string
 let plain: string
 
 beforeAll(() => {
-  const args = ['pack', '--ignore-scripts', '--silent', '--pack-destination', folder]
-  execFileSync('npm', args, { cwd: PROJECT, stdio: ['ignore', 'ignore', 'pipe'] })
-  const [tarball = ''] = readdirSync(folder)
-  execFileSync('tar', ['-xzf', tarball], { cwd: folder })
-  packed = join(folder, 'package')
-  plain = projectWith()
+  packed = packPackage(folder)
+  plain = projectWith(packed, folder)
+  const flags = ['--no-audit', '--no-fund', '--silent', '--prefer-offline']
+  execFileSync('npm', ['install', ...flags, '--prefix', folder, COMPILER_5])
 })
 
-/** Names in `node_modules` of what is installed along with packages: theirs, and what those need in turn. */
-function installedAlong(roots: readonly string[]): Set<string> {
-  const names = new Set<string>()
-  const waiting = [...roots]
-  for (const name of waiting) {
-    const path = `node_modules/${name}`
-    if (names.has(name) || locked[path] === undefined || !existsSync(join(PROJECT, path))) continue
-    names.add(name)
-    waiting.push(...needsOf(locked[path]))
-  }
-  return names
-}
-
-function needsOf({ dependencies, optionalDependencies }: Locked): string[] {
-  return Object.keys({ ...dependencies, ...optionalDependencies })
-}
-
-/**
- * A project that has installed the package and `others`, with what comes along with them. Links to this checkout stand for what
- * npm would fetch.
- */
-function projectWith(others: readonly string[] = []): string {
-  const cwd = mkdtempSync(join(folder, 'project-'))
-  const modules = join(cwd, 'node_modules')
-  cpSync(packed, join(modules, 'user-records-service'), { recursive: true })
-  const needed = needsOf(readJson(join(packed, 'package.json')))
-  for (const name of installedAlong([...needed, ...others])) {
-    mkdirSync(dirname(join(modules, name)), { recursive: true })
-    symlinkSync(join(PROJECT, 'node_modules', name), join(modules, name), 'dir')
-  }
-  return cwd
-}
-
-function readJson(path: string) {
-  return JSON.parse(readFileSync(path, 'utf8'))
+interface CompileOptions {
+  readonly types?: readonly string[]
+  readonly module?: string
+  readonly moduleResolution?: string
+  readonly compiler?: string
 }
 
 /** What the strictest TypeScript says of files that are written there, line by line. It compiles them into `built/`. */
-function compile(cwd: string, files: Readonly<Record<string, string>>, types: string[] = []) {
+function compile(
+  cwd: string,
+  files: Readonly<Record<string, string>>,
+  { types = [], module = 'nodenext', moduleResolution, compiler = TSC }: CompileOptions = {},
+) {
   for (const [name, source] of Object.entries(files)) writeFileSync(join(cwd, name), source)
   const compilerOptions = {
     strict: true,
     exactOptionalPropertyTypes: true,
     skipLibCheck: false,
-    module: 'nodenext',
     target: 'es2023',
-    types,
+    ...{ module, moduleResolution, types },
     outDir: 'built',
     allowJs: true,
     checkJs: true,
@@ -99,7 +53,7 @@ function compile(cwd: string, files: Readonly<Record<string, string>>, types: st
   }
   const config = { compilerOptions, files: Object.keys(files) }
   writeFileSync(join(cwd, 'tsconfig.json'), JSON.stringify(config))
-  const { stdout } = spawnSync(process.execPath, [TSC], { cwd, encoding: 'utf8' })
+  const { stdout } = spawnSync(process.execPath, [compiler], { cwd, encoding: 'utf8' })
   return stdout.split('\n').filter(line => line !== '')
 }
 
@@ -109,12 +63,6 @@ function runBuilt(cwd: string, name: string, env: NodeJS.ProcessEnv = process.en
     ...{ cwd, env, encoding: 'utf8' },
   })
   return { status, stdout, stderr }
-}
-
-/** The first block of code in a page. */
-function firstBlock(page: string, language: string): string {
-  const text = readProject(page)
-  return new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\`$`, 'm').exec(text)?.[1] ?? ''
 }
 
 /** A program in CommonJS that creates a user. */
@@ -143,7 +91,7 @@ const programOn = (databaseUrl: string) => `
   }
   main()`
 
-const COOKBOOK = firstBlock('docs/limits.md', 'js')
+const COOKBOOK = firstBlock(readProject('docs/limits.md'), 'js')
 
 const RULES = `import { defineLimits, type LimitsFile } from 'user-records-service'
   export const limits: LimitsFile = defineLimits({ blocklist: [{ match: request => request.path === '/' }] })`
@@ -184,14 +132,45 @@ test.each([
   ['README.md', 'js'],
   ['docs/library.md', 'ts'],
 ])('the example of %s is right for a strict project, and runs', (page, language) => {
-  const example = firstBlock(page, language)
+  const example = firstBlock(readProject(page), language)
   expect(example).toContain('createUserRecords(')
   const wrong = example.replace('.expect(200, [])', '.expect(200, [{}])')
-  const cwd = projectWith(OF_EXAMPLE)
-  expect(compile(cwd, { 'example.mts': example, 'wrong.mts': wrong }, ['node'])).toEqual([])
+  const cwd = projectWith(packed, folder, OF_EXAMPLE)
+  expect(compile(cwd, { 'example.mts': example, 'wrong.mts': wrong }, { types: ['node'] })).toEqual(
+    [],
+  )
   expect(runBuilt(cwd, 'example.mjs')).toEqual({ status: 0, stdout: '', stderr: '' })
   expect(runBuilt(cwd, 'wrong.mjs').status).toBe(1)
 })
+
+/** For ts-jest and others that need the compiler in JavaScript. */
+const COMPILER_5 = 'typescript@5.9.3'
+
+test.each([
+  ['node16', 'node16', ['program.cts', 'program.mts']],
+  ['esnext', 'bundler', ['program.mts']],
+])(
+  'module %s and moduleResolution %s compile a program that runs, in TypeScript 5 and 7',
+  (module, moduleResolution, names) => {
+    const wrong = SETTINGS.replace('TRUST_PROXY', 'PORT').replace('await ', '')
+    const programs = Object.fromEntries(names.map(name => [name, programOn('file:users.db')]))
+    const files = { ...programs, [`${names[0]}`.replace('program', 'wrong')]: wrong }
+    for (const compiler of [TSC, join(folder, 'node_modules/typescript/bin/tsc')]) {
+      const cwd = projectWith(packed, folder)
+      expect(compile(cwd, files, { module, compiler, moduleResolution })).toEqual([
+        expect.stringMatching(/^wrong\.c?m?ts.*'PORT' does not exist/),
+      ])
+      for (const name of names) {
+        expect(runBuilt(cwd, name.replace('ts', 'js'))).toEqual({
+          status: 0,
+          stdout: '',
+          stderr: '',
+        })
+        rmSync(join(cwd, 'users.db'))
+      }
+    }
+  },
+)
 
 /**
  * What Jest does to the second test file of a process: it loads the driver of SQLite anew, over a compiled part that keeps the
@@ -234,7 +213,9 @@ test('the package holds what it names, every migration, the pages and their lice
   const paths = readdirSync(packed, { recursive: true, encoding: 'utf8' })
   const files = paths.map(path => path.replace(/\/[0-9a-f]{16}\//, '/'))
   const { bin, exports } = readJson(join(packed, 'package.json'))
-  const named = [...Object.values<string>(bin), ...Object.values<string>(exports['.'])]
+  const { require: required, default: imported } = exports['.']
+  const named = [bin, required, imported].flatMap(paths => Object.values<string>(paths))
+  expect(named).toHaveLength(5)
   expect(named.filter(path => !existsSync(join(packed, path)))).toEqual([])
   const migrationsOf = (folder: string) =>
     readdirSync(join(folder, 'migrations'), { recursive: true }).sort()

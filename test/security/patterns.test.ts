@@ -4,6 +4,7 @@ import { expect, test } from 'vitest'
 import { parseAst } from 'vitest/node'
 import { z } from 'zod'
 import { parseMediaTypes } from '../../src/http/negotiation.ts'
+import { findPassword } from '../../src/storage/postgres/password-file.ts'
 
 /**
  * Texts that make some expression backtrack, each in three parts between bars: a beginning, a part that is repeated, and an end at
@@ -92,6 +93,7 @@ function findSlow(text: string): string | undefined {
 const matchers: readonly (readonly [name: string, match: (text: string) => unknown])[] = [
   ...literals.map(literal => [literal, matcherOf(literal)] as const),
   ['parseMediaTypes', parseMediaTypes],
+  ['findPassword', text => findPassword(text, ['::1', '5432', 'db', 'user'])],
   ['z.regexes.email', text => z.regexes.email.test(text)],
   ['z.iso.datetime', text => z.iso.datetime({ offset: true }).safeParse(text)],
 ]
@@ -99,8 +101,9 @@ const matchers: readonly (readonly [name: string, match: (text: string) => unkno
 test('the expressions that a literal does not show are those of the table', () => {
   expect(literals.length).toBeGreaterThan(40)
   const built = sources.join('\n').match(/new RegExp\(|z\.(?:regexes|iso)\.\w+/g)
-  // Two of them compile texts of a limits file, two the expressions of media types, and one the paths of routes.
-  const known = [...Array(5).fill('new RegExp('), 'z.iso.datetime', 'z.regexes.email']
+  // Two of them compile texts of a limits file, two the expressions of media types, one the paths of routes, and one the lines of
+  // a file of passwords.
+  const known = [...Array(6).fill('new RegExp('), 'z.iso.datetime', 'z.regexes.email']
   expect(built?.sort()).toEqual(known)
 })
 

@@ -1,6 +1,9 @@
 import { join } from 'node:path'
+import { createIndexedWords } from '../../src/storage/index-next-users.ts'
 import { openSqlite } from '../../src/storage/sqlite/open-sqlite.ts'
-import { clearWords, createWordIndex } from '../../src/storage/sqlite/word-index.ts'
+import { createLoneStatements } from '../../src/storage/sqlite/sqlite-statements.ts'
+import { clearWords, wordDialect } from '../../src/storage/sqlite/word-index.ts'
+import { fillWords } from '../../src/storage/word-filler.ts'
 
 const FILL = `
   WITH RECURSIVE serial (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM serial WHERE i < @count),
@@ -13,11 +16,7 @@ export async function fillWithUsers(path: string, count: number, name?: string):
   const database = await openSqlite({ path, now: Date.now })
   database.prepare(FILL).run({ count, name, time: new Date().toISOString() })
   clearWords(database)
-  const index = createWordIndex(database)
-  const indexAll = database.transaction(() => {
-    while (!index.addNext(10_000).isComplete);
-  })
-  indexAll()
+  await fillWords(createIndexedWords(createLoneStatements(database), wordDialect(10_000)))
   database.close()
 }
 

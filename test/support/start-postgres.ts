@@ -1,10 +1,10 @@
 import type { TestProject } from 'vitest/node'
-import { beginEmptyWords } from '../../src/storage/postgres/index-next-users.ts'
 import { openConnections } from '../../src/storage/postgres/open-connections.ts'
 import {
   migratePostgres,
   postgresMigrations,
 } from '../../src/storage/postgres/postgres-migrator.ts'
+import { beginEmptyWords } from '../../src/storage/postgres/user-words.ts'
 import { createPostgresCluster } from './postgres-cluster.ts'
 import { locationOf } from './postgres-connections.ts'
 import {

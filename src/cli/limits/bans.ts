@@ -1,14 +1,7 @@
 import type { Config } from '../../config/settings.ts'
 import { OperatorError } from '../../errors.ts'
 import { checkBanOrder } from '../../limits/ban-orders.ts'
-import {
-  type Ban,
-  type BanSelection,
-  type BanStore,
-  endOf,
-  jsonOf,
-  remainingOf,
-} from '../../limits/ban-store.ts'
+import { type Ban, type BanStore, endOf, jsonOf, remainingOf } from '../../limits/ban-store.ts'
 import { possibleKeys } from '../../limits/rules/client-key.ts'
 import { textInWords } from '../../limits/rules/describe-rules.ts'
 import { durationMs } from '../../limits/rules/rule-values.ts'
@@ -42,11 +35,10 @@ export async function liftBans(terminal: Terminal, options: LiftOptions): Promis
   const { key, rule, all = false } = options
   const isSome = key !== undefined || rule !== undefined
   if (all === isSome) throw new UsageError('bans lift needs a KEY, --rule NAME or both, or --all')
-  const selection: BanSelection = {
-    ...(key !== undefined && { clientKeys: possibleKeys(key) }),
-    ...(rule !== undefined && { rule }),
-  }
-  const { result: bans, now } = await withBans(readConfig(terminal), store => store.lift(selection))
+  const clientKeys = key === undefined ? undefined : possibleKeys(key)
+  const { result: bans, now } = await withBans(readConfig(terminal), store =>
+    store.lift({ rule, clientKeys }),
+  )
   const json = { lifted: bans.length }
   if (bans.length > 0 || !isSome) return { lines: linesOf(bans, now, 'lifted: '), json }
   const ofClient = key === undefined ? '' : ` of ${textInWords(key)}`
@@ -98,8 +90,7 @@ const BANS_OF_ONE_READ = 10_000
 async function readBans(store: BanStore): Promise<readonly Ban[]> {
   const bans: Ban[] = []
   for (;;) {
-    const last = bans.at(-1)
-    const page = await store.list({ limit: BANS_OF_ONE_READ, ...(last && { after: last }) })
+    const page = await store.list({ limit: BANS_OF_ONE_READ, after: bans.at(-1) })
     bans.push(...page.bans)
     if (!page.hasMore) return bans
   }

@@ -108,12 +108,14 @@ function recordOf({ line, fields }: CsvRow, columns: readonly string[]): ImportR
     const problem = `has ${counted(fields.length, 'fields')} instead of ${columns.length}`
     return { line, raw, content: { problem } }
   }
-  const row: Record<string, unknown> = Object.create(null)
-  for (const [index, name] of columns.entries()) {
+  const row: Record<string, unknown> = {}
+  for (let index = 0; index < fields.length; index++) {
+    const name = columns[index] as string
     const text = fields[index]
-    if (text !== '') row[name] = name === 'id' ? numberOf(text) : text
+    if (text === '' || !IMPORT_COLUMNS.includes(name)) continue
+    row[name] = name === 'id' ? numberOf(text) : text
   }
-  return { line, raw, content: { row: { ...row } } }
+  return { line, raw, content: { row } }
 }
 
 /** A number if its usual form is exactly this text, otherwise the text itself. */

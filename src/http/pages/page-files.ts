@@ -2,11 +2,12 @@ import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
 import type { Request } from 'express'
 import { ServiceError } from '../../errors.ts'
+import { PACKAGE_ROOT } from '../../package-root.ts'
 import { HTML_TYPE } from '../negotiation.ts'
 import type { Reply } from '../reply.ts'
 
-/** The output of `scripts/build-pages.mjs`. The path is the same from `src` and from `dist`. */
-const DIST = new URL('../../../dist/', import.meta.url)
+/** The output of `scripts/build-pages.mjs`. */
+const DIST = new URL('dist/', PACKAGE_ROOT)
 
 const TYPES: Readonly<Record<string, string>> = {
   '.css': 'text/css',

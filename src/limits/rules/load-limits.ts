@@ -2,7 +2,9 @@ import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { OperatorError, readFailureInWords } from '../../errors.ts'
+import { clearTimeout, setTimeout } from '../../timers.ts'
 import { checkLimits } from './checked-limits.ts'
+import { importModule } from './import-module.ts'
 import { type JsonPath, type LineOf, locateJson } from './json-lines.ts'
 import type { CheckedLimits } from './rules-schema.ts'
 
@@ -15,7 +17,7 @@ let readings = 0
  * are not. Rejects with `OperatorError` with a line for each mistake.
  */
 export async function loadLimits(path: string): Promise<CheckedLimits> {
-  const read = path.endsWith('.json') ? parseJson(await readText(path)) : await importModule(path)
+  const read = path.endsWith('.json') ? parseJson(await readText(path)) : await readModule(path)
   const checked = checkLimits(read.rules, read.lineOf)
   const mistakes = [...repeatedMembers(read), ...('mistakes' in checked ? checked.mistakes : [])]
   if (mistakes.length > 0 || 'mistakes' in checked) throw new OperatorError(mistakes)
@@ -63,11 +65,11 @@ function parseJson(text: string): ReadRules {
   }
 }
 
-async function importModule(path: string): Promise<ReadRules> {
+async function readModule(path: string): Promise<ReadRules> {
   // Node caches modules by URL, so each reading needs a new one.
   const url = `${pathToFileURL(resolve(path)).href}?reading=${++readings}`
   try {
-    const module: { readonly default?: unknown } = await awaitModule(import(url))
+    const module = await awaitModule(importModule(url))
     return { rules: module.default }
   } catch (cause) {
     throw unreadable(cause)

@@ -37,7 +37,6 @@ export function statusOf(
     started_at: new Date(process.startedAt).toISOString(),
     now: new Date(now).toISOString(),
     ready: readiness.isReady,
-    /** By name. */
     checks: readiness.checks,
     requests: {
       total: sumOf(requests.byClass),
@@ -50,7 +49,6 @@ export function statusOf(
       by_key: counted.byKey,
     },
     connections: server.connections,
-    /** What waits. */
     queues: queuesOf(report),
     storage: storageOf(report, counted.commits),
     process: {
@@ -65,7 +63,6 @@ export function statusOf(
       up: limits?.isStoreUp ?? true,
       rules: limits?.rules.map(ruleStatusOf) ?? [],
     },
-    /** How many bans are in force. */
     bans: limits?.bans ?? 0,
     /** The last 15 minutes. */
     history,
@@ -100,7 +97,6 @@ function routeOf(series: readonly Series<RequestLabels>[]) {
   const seconds = sumOf(series.map(({ sum }) => sum))
   return {
     method,
-    /** The template of a route; empty for paths without a route. */
     route,
     count,
     mean_ms: meanMs(seconds, count),

@@ -1,4 +1,5 @@
 import type { Clocks } from '../../clocks.ts'
+import { clearInterval, setInterval } from '../../timers.ts'
 import { DURATION_BOUNDS } from '../metrics/create-metrics.ts'
 import { queuesOf, type ServiceCounts } from '../metrics/service-report.ts'
 
@@ -59,7 +60,6 @@ export function createStatusHistory(
   }
 }
 
-/** The service at a moment. */
 interface Moment {
   readonly counts: ServiceCounts
   /** By the clock that does not jump. */
@@ -116,7 +116,6 @@ function growthOf(before: Counts, after: Counts): Counts {
   return Object.fromEntries(grown)
 }
 
-/** The sum of all counts. */
 export function sumOf(counts: Counts | readonly number[]): number {
   return Object.values(counts).reduce((sum, count) => sum + count, 0)
 }

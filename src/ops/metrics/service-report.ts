@@ -1,7 +1,7 @@
-import { setImmediate } from 'node:timers/promises'
 import type { LimitsReport } from '../../limits/tallies.ts'
 import type { HttpServer } from '../../server/server.ts'
 import type { Storage } from '../../storage/storage.ts'
+import { nextTurn, performance } from '../../timers.ts'
 import type { CheckReadiness } from '../health.ts'
 
 /** What tells the counted requests apart. `route` is empty for paths without one; `status` is 0 if the client left before. */
@@ -82,9 +82,7 @@ export function createReporter(sources: ReportSources) {
       requests: metrics.count(),
       server: server.report(),
       storage: storage.report(),
-      /** Passwords that wait to be hashed or verified. */
       waitingPasswords: passwords.waiting(),
-      /** Whole lists that are being sent. */
       wholeLists: wholeLists.running(),
       feed: feed(),
       limits: limits(),
@@ -94,7 +92,6 @@ export function createReporter(sources: ReportSources) {
         startedAt: Math.round(performance.timeOrigin),
         /** CPU time in seconds since the start, in user and system mode together. */
         cpuSeconds: (user + system) / 1e6,
-        /** Resident memory. */
         memoryBytes: process.memoryUsage.rss(),
         eventLoopLagSeconds,
       },
@@ -113,6 +110,6 @@ export function createReporter(sources: ReportSources) {
 /** The time until a callback runs that could run now, in seconds. */
 async function measureLag(): Promise<number> {
   const startedAt = performance.now()
-  await setImmediate()
+  await nextTurn()
   return (performance.now() - startedAt) / 1000
 }

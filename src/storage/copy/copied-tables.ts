@@ -88,3 +88,9 @@ export const COPIED_TABLES: readonly CopiedTable[] = [...COUNTED_TABLES, SIGNING
 export const HAS_ROWS = COUNTED_TABLES.map(({ name }) => `EXISTS (SELECT 1 FROM ${name})`).join(
   ' OR ',
 )
+
+/** SQL for all rows of a table. A ban without `lasts_ms` gets a length of decades, as in the service. */
+export function selectOf({ name, columns }: CopiedTable): string {
+  const values = Object.keys(columns).join(', ').replace('lasts_ms', 'coalesce(lasts_ms, ends_at)')
+  return `SELECT ${values} FROM ${name} ORDER BY 1`
+}

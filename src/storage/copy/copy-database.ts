@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { nextTurn } from '../../timers.ts'
 import { UnusableDatabase } from '../unusable-database.ts'
 import {
   COPIED_TABLES,
@@ -8,7 +8,7 @@ import {
   type CopiedTable,
   USERS,
 } from './copied-tables.ts'
-import type { CopyEnd, CopySource, CopyTarget } from './copy-ends.ts'
+import type { CopySource, CopyTarget } from './copy-ends.ts'
 
 export interface CopyProgress {
   readonly step: 'copy' | 'verify'
@@ -38,7 +38,7 @@ export async function copyDatabase(options: CopyOptions) {
 
   async function readAll(
     step: CopyProgress['step'],
-    end: CopyEnd,
+    end: Pick<CopySource, 'next'>,
     use?: CopyTarget['add'],
   ): Promise<void> {
     for (const { table, [step]: sum } of sums) {

@@ -1,5 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { ServiceError } from '../../errors.ts'
+import { sleep } from '../../timers.ts'
 import { createPatience } from '../../waiting/patience.ts'
 import { type JoinedCalls, type JoinOptions, joinCalls } from '../join-calls.ts'
 import { isCausedBy, unavailable } from './postgres-errors.ts'

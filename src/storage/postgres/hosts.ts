@@ -1,6 +1,6 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { ClientConfig } from 'pg'
 import type { PostgresLocation } from '../../config/postgres-url.ts'
+import { sleep } from '../../timers.ts'
 import { NoAnswer } from '../../waiting/patience.ts'
 import { createClientConfigs } from './client-config.ts'
 import {

@@ -1,4 +1,5 @@
 import { ServiceError } from '../../errors.ts'
+import { performance } from '../../timers.ts'
 import { createPatience, NoAnswer, withinPatience } from '../../waiting/patience.ts'
 import { createCallGate } from '../call-gate.ts'
 import type { OpenStorageOptions } from '../storage.ts'

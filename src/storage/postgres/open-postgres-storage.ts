@@ -1,17 +1,16 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { PostgresLocation } from '../../config/postgres-url.ts'
+import { clearInterval, performance, setInterval, sleep } from '../../timers.ts'
 import type { UserRepository } from '../../users/user-repository.ts'
 import { createCallGate, through } from '../call-gate.ts'
 import { createApiKeyStore } from '../create-api-key-store.ts'
 import { createSigningKeys } from '../create-signing-keys.ts'
 import type { MigrateOptions, MigrationStatus } from '../database-tasks.ts'
+import { createIndexedWords } from '../index-next-users.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { createWordFiller, fillWords } from '../word-filler.ts'
 import { createContendedWrites } from './contended-writes.ts'
 import { createUserCreator } from './create-users.ts'
-import { beginEmptyWords, forgetIndexedWords, indexedWords } from './index-next-users.ts'
 import { readHistory, refuseUnfinishedCopy } from './inspect-schema.ts'
-import { createUserLists } from './list-users.ts'
 import { openConnections } from './open-connections.ts'
 import { createPostgresBanStore } from './postgres-ban-store.ts'
 import { type Connections, createPostgresSharedStatements } from './postgres-connections.ts'
@@ -24,8 +23,10 @@ import {
 } from './postgres-migrator.ts'
 import { createPostgresUserChanges, EXPIRE_CURSORS } from './postgres-user-changes.ts'
 import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
+import { createPostgresUserLists } from './postgres-user-lists.ts'
 import { createShortReads } from './user-reads.ts'
 import { createUserUpdates } from './user-updates.ts'
+import { beginEmptyWords, forgetIndexedWords, WORD_DIALECT } from './user-words.ts'
 
 /** How long a start waits for a database that cannot be reached. */
 const START_PATIENCE_MS = 10_000
@@ -103,7 +104,8 @@ export function migrateDatabase(
     if (newFeed) await connections.write(EXPIRE_CURSORS)
     if (reindex) await forgetIndexedWords(connections)
     // Takes turns with services that do the same.
-    await fillWords(indexedWords(connections), { onStep: onIndexing, signal })
+    const words = createIndexedWords(createPostgresSharedStatements(connections), WORD_DIALECT)
+    await fillWords(words, { onStep: onIndexing, signal })
   })
 }
 
@@ -141,13 +143,11 @@ async function prepare(connections: Connections, options: OpenStorageOptions): P
 function createPostgresStorage(connections: Connections, options: OpenStorageOptions): Storage {
   const { now, steadyNow, maxWaitingWrites } = options
   const writes = createCallGate(maxWaitingWrites)
-  const words = indexedWords(connections)
   let usedAt = steadyNow()
-  const note = () => {
-    usedAt = steadyNow()
-  }
   const isIdle = () => steadyNow() - usedAt > IDLE_AFTER_MS
   const resting = setInterval(() => isIdle() && connections.rest(), LOOK_MS).unref()
+  const statements = createPostgresSharedStatements(connections)
+  const words = createIndexedWords(statements, WORD_DIALECT)
   const filler = createWordFiller(words, { ...options, isIdle })
   async function endInOrder(): Promise<void> {
     clearInterval(resting)
@@ -155,27 +155,27 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
     await writes.close()
   }
 
-  const imports = createPostgresUserImportStore(connections, now)
-  const bans = createPostgresBanStore(connections, options)
-  const statements = createPostgresSharedStatements(connections)
-  const apiKeys = createApiKeyStore(statements)
+  /** The same functions for callers: each call is a use of the database, and those of `gated` pass the gate. */
+  function serve<T extends object>(calls: T, ...gated: readonly (keyof T)[]): T {
+    const served = Object.entries(calls).map(([name, call]) => {
+      const run = gated.includes(name as keyof T) ? through(writes, call) : call
+      const use = (...args: unknown[]) => {
+        usedAt = steadyNow()
+        return run(...args)
+      }
+      return [name, use]
+    })
+    return Object.fromEntries(served)
+  }
+
   const signingKey = createSigningKeys(statements)
   const { read, last, ...housekeeping } = createPostgresUserChanges(connections)
   return {
-    users: noteCalls(note, createUsers({ connections, now, steadyNow, writes })),
-    changes: { ...noteCalls(note, { read, last }), ...housekeeping },
-    imports: noteCalls(note, { ...imports, write: through(writes, imports.write) }),
-    bans: noteCalls(note, {
-      ...bans,
-      save: through(writes, bans.save),
-      lift: through(writes, bans.lift),
-    }),
-    apiKeys: noteCalls(note, {
-      ...apiKeys,
-      create: through(writes, apiKeys.create),
-      revoke: through(writes, apiKeys.revoke),
-      recordUses: through(writes, apiKeys.recordUses),
-    }),
+    users: serve(createUsers(connections, options), 'create', 'update', 'replaceDigest', 'delete'),
+    changes: { ...serve({ read, last }), ...housekeeping },
+    imports: serve(createPostgresUserImportStore(connections, now), 'write'),
+    bans: serve(createPostgresBanStore(connections, options), 'save', 'lift'),
+    apiKeys: serve(createApiKeyStore(statements), 'create', 'revoke', 'recordUses'),
     signingKey: name => untilReachable(() => signingKey(name)),
     // A statement sees what was committed before it.
     readAnew: () => {},
@@ -192,35 +192,18 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
   }
 }
 
-/** The same functions, each of which calls `note` first. */
-function noteCalls<T extends object>(note: () => void, calls: T): T {
-  const noted = Object.entries(calls).map(([name, call]) => [
-    name,
-    (...args: unknown[]) => {
-      note()
-      return call(...args)
-    },
-  ])
-  return Object.fromEntries(noted)
-}
-
-interface UsersOptions extends Pick<OpenStorageOptions, 'now' | 'steadyNow'> {
-  readonly connections: Connections
-  readonly writes: ReturnType<typeof createCallGate>
-}
-
 /** Users in the table `users`. Those calls of one turn of the event loop that do the same share statements. */
-function createUsers({ connections, writes, ...clocks }: UsersOptions): UserRepository {
-  const reads = createShortReads(connections, clocks.steadyNow)
-  const parts = { connections, reads, contended: createContendedWrites(), ...clocks }
-  const updates = createUserUpdates(parts)
+function createUsers(
+  connections: Connections,
+  { now, steadyNow }: Pick<OpenStorageOptions, 'now' | 'steadyNow'>,
+): UserRepository {
+  const reads = createShortReads(connections, steadyNow)
+  const parts = { connections, reads, contended: createContendedWrites(), now, steadyNow }
   return {
     ...reads,
-    ...createUserLists(connections),
+    ...createPostgresUserLists(connections),
+    ...createUserUpdates(parts),
+    create: createUserCreator(parts),
     ping: () => connections.ping(PING),
-    create: through(writes, createUserCreator(parts)),
-    update: through(writes, updates.update),
-    replaceDigest: through(writes, updates.replaceDigest),
-    delete: through(writes, updates.delete),
   }
 }

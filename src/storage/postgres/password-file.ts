@@ -3,11 +3,12 @@ export type PasswordUse = readonly [string, string, string, string]
 
 /** The password of the first line that fits, as in libpq: https://www.postgresql.org/docs/current/libpq-pgpass.html */
 export function findPassword(text: string, use: PasswordUse): string | undefined {
-  for (const line of text.split(/\r?\n/)) {
-    const escaped = line.match(/(?<=^|:)(?:\\.|[^:\\])*/g) ?? []
-    const fields = escaped.map(field => field.replaceAll(/\\(.)/g, '$1'))
-    const isFor = use.every((value, nth) => fields[nth] === '*' || fields[nth] === value)
-    if (isFor && !line.startsWith('#')) return fields.slice(use.length).join(':')
-  }
-  return undefined
+  const line = new RegExp(`^${use.map(patternOf).join('')}(.*)$`, 'mu')
+  return line.exec(text)?.[1]?.replaceAll(/\\(.)/gu, '$1')
+}
+
+/** A field of a line. libpq takes any character with or without a backslash before it, also the colons of an IPv6 address. */
+function patternOf(value: string): string {
+  const characters = Array.from(value, each => `\\\\?\\u{${each.codePointAt(0)?.toString(16)}}`)
+  return `(?:\\*|${characters.join('')}):`
 }

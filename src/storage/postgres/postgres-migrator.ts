@@ -1,4 +1,5 @@
-import { setTimeout as sleep } from 'node:timers/promises'
+import { PACKAGE_ROOT } from '../../package-root.ts'
+import { performance, sleep } from '../../timers.ts'
 import type { MigrationStatus } from '../database-tasks.ts'
 import {
   type AppliedMigration,
@@ -21,7 +22,7 @@ export interface MigrateOptions {
   readonly patienceMs?: number
 }
 
-const MIGRATIONS_FOLDER = new URL('../../../migrations/postgres/', import.meta.url)
+const MIGRATIONS_FOLDER = new URL('migrations/postgres/', PACKAGE_ROOT)
 
 const PATIENCE_MS = 60_000
 

@@ -109,8 +109,8 @@ const FORGET_NEXT = `
 const BEGIN_MS = 1000
 
 const NOTE_FORGOTTEN = `
-  UPDATE user_feed SET forgotten_in = $1::xid8, forgotten_id = $2
-  WHERE (forgotten_in, forgotten_id) < ($1::xid8, $2)`
+  UPDATE user_feed SET forgotten_in = $1, forgotten_id = $2
+  WHERE (forgotten_in, forgotten_id) < ($1, $2)`
 
 const COUNT_DELETIONS = `SELECT count(*) FROM user_changes WHERE deleted_at IS NOT NULL`
 
@@ -158,7 +158,6 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
     },
 
     key: 'changed_in',
-    keyType: 'xid8',
     isSettled: `changed_in < ${OLDEST}`,
     noteForgotten: NOTE_FORGOTTEN,
   })

@@ -4,6 +4,7 @@ import {
   createFallbackCounterStore,
   type FallbackCounterStore,
 } from '../../limits/fallback-counter-store.ts'
+import { clearInterval, setInterval } from '../../timers.ts'
 import { createCounterKeys, createRedisCounterStore } from './redis-counter-store.ts'
 import { asUnusableRedis, reasonOf } from './redis-errors.ts'
 import { createRedisLink } from './redis-link.ts'

@@ -1,4 +1,5 @@
 import type { RedisLocation } from '../../config/redis-url.ts'
+import { performance } from '../../timers.ts'
 import { withinPatience } from '../../waiting/patience.ts'
 import { openRedisConnection, type Send } from './redis-connection.ts'
 import { countInRedis } from './redis-counter-store.ts'

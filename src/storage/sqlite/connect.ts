@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { sleep } from '../../timers.ts'
 import { UnusableDatabase } from '../unusable-database.ts'
 import { Database } from './sqlite-driver.ts'
 import { IN_USE, isBusy } from './sqlite-errors.ts'

@@ -1,3 +1,4 @@
+import { clearTimeout, performance, setTimeout } from '../../timers.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
 

@@ -1,6 +1,6 @@
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
 import { ServiceError } from '../../errors.ts'
+import { hrtime, nextTurn, sleep } from '../../timers.ts'
 import {
   type Answer,
   createLongRunner,
@@ -16,14 +16,14 @@ import { translateSqliteError } from './sqlite-errors.ts'
 /** Reads of one list, one after the other. */
 export interface LongReads {
   /**
-   * The first row of a statement. It sees all that was committed before the call. Throws `overloaded` if it is late, and
+   * The rows of a statement. It sees all that was committed before the call. Throws `overloaded` if it is late, and
    * `storage_unavailable` if the thread dies.
    */
-  first(statement: LongStatement): Promise<readonly unknown[]>
+  rows(statement: LongStatement): Promise<unknown[][]>
   /**
    * Gives `take` the texts of a statement of one column, each with a line feed and without those that are null, as they are at
    * one moment: about 64 KB at a time, and after some milliseconds less. The deadline is that of the first of them. Resolves to
-   * false, without any, if the condition does not hold at that moment. Throws as `first` does, and what `take` throws.
+   * false, without any, if the condition does not hold at that moment. Throws as `rows` does, and what `take` throws.
    */
   walk(statement: WalkStatement, take: (lines: string) => Promise<void>): Promise<boolean>
 }
@@ -47,7 +47,7 @@ const CLOSE_MS = 3000
 
 /** Milliseconds of a clock that all threads share, and that nobody sets. */
 export function steadyMs(): number {
-  return Number(process.hrtime.bigint()) / 1e6
+  return Number(hrtime.bigint()) / 1e6
 }
 
 /** How many pages are made at a time: one that takes long must not hold up the others. */
@@ -58,8 +58,13 @@ export function openLongLists(database: Database): LongLists {
   return database.memory ? readAtOnce(database) : readInThreads(database.name)
 }
 
+/**
+ * A text, because no file of a thread is found from `src`, from `dist` and from a program that has all of this in one file. Some
+ * bundlers wrap functions into calls of `__name`.
+ */
 const PROGRAM = `
   const { parentPort, workerData } = require('node:worker_threads')
+  const __name = named => named
   const open = () => {
     const database = new (require(workerData.driver))(workerData.path, { readonly: true, timeout: 0 })
     database.pragma('cache_size = -${CACHE_KIB}')
@@ -90,15 +95,18 @@ function readInThreads(path: string): LongLists {
 
   async function runInThread<T>(work: (reads: LongReads) => Promise<T>): Promise<T> {
     if (isClosed) throw new ServiceError('shutting_down')
-    const thread = idle?.isUsable() ? idle : startThread(path)
+    const thread = idle?.isFree() ? idle : startThread(path)
     idle = undefined
     running.add(thread)
     try {
       return await work(readsBy(thread.ask))
     } finally {
-      running.delete(thread)
-      if (idle === undefined && thread.isUsable()) idle = thread
-      else void thread.end(new Error('another thread waits for work'))
+      if (idle === undefined && thread.isFree()) {
+        idle = thread
+        running.delete(thread)
+      } else {
+        void thread.end(new Error('its list has ended')).then(() => running.delete(thread))
+      }
     }
   }
 
@@ -126,9 +134,8 @@ function startThread(path: string) {
   // Without the options of the process, which may be about its main module.
   const worker = new Worker(PROGRAM, { eval: true, execArgv: [], workerData })
   /** For the answers, which come in the order of their tasks. */
-  let waiting: { resolve(answer: Answer): void; reject(error: unknown): void }[] = []
+  const waiting: { resolve(answer: Answer): void; reject(error: unknown): void }[] = []
   let failure: unknown
-  let unanswered = 0
   let onAnswered = () => {}
   /** Of the first call: the list that it ends would call it again, and the thread must not be terminated before its time. */
   let ending: Promise<void> | undefined
@@ -136,14 +143,12 @@ function startThread(path: string) {
   function fail(error: unknown): void {
     failure ??= error
     for (const { reject } of waiting) reject(failure)
-    waiting = []
   }
 
   const failWith = (cause: unknown) => fail(new ServiceError('storage_unavailable', { cause }))
   worker.on('message', (answer: Answer) => {
-    unanswered--
     waiting.shift()?.resolve(answer)
-    if (unanswered > 0) return
+    if (waiting.length > 0) return
     worker.unref()
     onAnswered()
   })
@@ -155,7 +160,6 @@ function startThread(path: string) {
 
   const ask: Ask = async task => {
     if (failure !== undefined) throw failure
-    unanswered++
     worker.postMessage(task)
     worker.ref()
     return valueIn(
@@ -167,7 +171,7 @@ function startThread(path: string) {
     const answered = new Promise<void>(resolve => {
       onAnswered = resolve
     })
-    const isRunning = unanswered > 0 && failure === undefined
+    const isRunning = waiting.length > 0 && failure === undefined
     fail(reason)
     Atomics.store(ended, 0, 1)
     if (isRunning) await Promise.race([answered, sleep(CLOSE_MS, undefined, { ref: false })])
@@ -176,12 +180,13 @@ function startThread(path: string) {
 
   return {
     ask,
-    isUsable: () => failure === undefined,
+    /** Whether its next task runs at once. A walk that was broken off may still search for its next lines. */
+    isFree: () => failure === undefined && waiting.length === 0,
     /**
      * What runs and what is asked from now on throws `reason`. What runs is ended first: a thread that is terminated within a
      * statement may leave its connection open.
      */
-    end: (reason: Error): Promise<unknown> => {
+    end: (reason: Error): Promise<void> => {
       ending ??= endOnceAnswered(reason)
       return ending
     },
@@ -202,7 +207,7 @@ function readAtOnce(database: Database): LongLists {
       return work(
         readsBy(async task => {
           if (!database.open) throw new ServiceError('shutting_down')
-          if ('first' in task) return valueIn(runFirst(task))
+          if (task.kind === 'rows') return valueIn(runFirst(task))
           // Everything else has its turn between two parts of a walk.
           await nextTurn()
           return valueIn(runWalk(task))
@@ -215,20 +220,20 @@ function readAtOnce(database: Database): LongLists {
 
 function readsBy(ask: Ask): LongReads {
   return {
-    first: async statement => (await ask({ first: statement })) as readonly unknown[],
+    rows: async statement => (await ask({ kind: 'rows', ...statement })) as unknown[][],
     walk: async (statement, take) => {
-      let next = ask({ begin: statement })
+      let next = ask({ kind: 'begin', ...statement })
       for (;;) {
         const lines = (await next) as Lines | undefined
         if (lines === undefined) return false
         const { text, isLast } = lines
-        if (!isLast) next = ask({ walk: 'next' })
+        if (!isLast) next = ask({ kind: 'next' })
         // `take` may end the walk before this is awaited.
         next.catch(() => {})
         try {
           await take(text)
         } catch (error) {
-          if (!isLast) ask({ walk: 'end' }).catch(() => {})
+          if (!isLast) ask({ kind: 'end' }).catch(() => {})
           throw error
         }
         if (isLast) return true

@@ -12,11 +12,11 @@ export interface WalkStatement extends LongStatement {
   readonly condition: string
 }
 
-/** What is asked for: the row of a statement, or the first lines of a walk, the next ones of the same walk, or its end. */
+/** What is asked for: the rows of a statement, or the first lines of a walk, the next ones of the same walk, or its end. */
 export type Task =
-  | { readonly first: LongStatement }
-  | { readonly begin: WalkStatement }
-  | { readonly walk: 'next' | 'end' }
+  | (LongStatement & { readonly kind: 'rows' })
+  | (WalkStatement & { readonly kind: 'begin' })
+  | { readonly kind: 'next' | 'end' }
 
 /** Of a walk. */
 export interface Lines {
@@ -38,7 +38,7 @@ export interface Opening {
   readonly isEnded: () => boolean
 }
 
-/** Runs tasks, one after the other, and one walk at a time. A thread gets the text of this function, so it uses nothing else of this module. */
+/** Runs tasks, one after the other, and one walk at a time. A thread gets the text of this function, so it uses nothing around it. */
 export function createLongRunner({ open, openForWalk, isEnded }: Opening): (task: Task) => Answer {
   const maxChars = 65_536
   const maxMs = 5
@@ -77,23 +77,20 @@ export function createLongRunner({ open, openForWalk, isEnded }: Opening): (task
     }
   }
 
-  /** The row, the next lines of a walk, or `undefined` if its condition does not hold. */
+  /** The rows, the next lines of a walk, or `undefined` if its condition does not hold. */
   function run(task: Task): unknown[] | Lines | undefined {
-    if ('first' in task) {
+    if (task.kind === 'rows') {
       database ??= timed(open())
-      const { sql, values } = task.first
-      return database.prepare(sql).raw().get(values) as unknown[]
+      return database.prepare(task.sql).raw().all(task.values)
     }
-    if ('begin' in task) walk = linesOf(task.begin)
-    const isEnd = 'walk' in task && task.walk === 'end'
-    const lines = isEnd ? undefined : walk?.next().value
-    if (isEnd || lines?.isLast) walk?.return(undefined)
+    if (task.kind === 'begin') walk = linesOf(task)
+    const lines = task.kind === 'end' ? undefined : walk?.next().value
+    if (lines === undefined || lines.isLast) walk?.return(undefined)
     return lines
   }
 
   return task => {
-    const begun = 'begin' in task ? task.begin.deadline : Number.POSITIVE_INFINITY
-    endsAt = 'first' in task ? task.first.deadline : begun
+    endsAt = 'deadline' in task ? task.deadline : Number.POSITIVE_INFINITY
     try {
       if (nowMs() > endsAt) throw new Error('late')
       return { value: run(task) }

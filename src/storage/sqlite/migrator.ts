@@ -1,3 +1,4 @@
+import { PACKAGE_ROOT } from '../../package-root.ts'
 import {
   type AppliedMigration,
   checkHistory,
@@ -7,7 +8,7 @@ import {
 import type { Database } from './sqlite-driver.ts'
 import { hasTable } from './sqlite-statements.ts'
 
-const MIGRATIONS_FOLDER = new URL('../../../migrations/sqlite/', import.meta.url)
+const MIGRATIONS_FOLDER = new URL('migrations/sqlite/', PACKAGE_ROOT)
 
 const CREATE_HISTORY = `
   CREATE TABLE IF NOT EXISTS schema_migrations (

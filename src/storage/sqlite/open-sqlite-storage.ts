@@ -1,5 +1,6 @@
 import { createApiKeyStore } from '../create-api-key-store.ts'
 import { createSigningKeys } from '../create-signing-keys.ts'
+import { createIndexedWords } from '../index-next-users.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { createWordFiller } from '../word-filler.ts'
 import { fileBytesOf } from './database-files.ts'
@@ -15,7 +16,7 @@ import { createSqliteUserImportStore } from './sqlite-user-import-store.ts'
 import { createSqliteUserLists } from './sqlite-user-lists.ts'
 import { createSqliteUserReads } from './sqlite-user-reads.ts'
 import { createSqliteUserWrites } from './sqlite-user-writes.ts'
-import { createIndexedWords } from './word-index.ts'
+import { wordDialect } from './word-index.ts'
 import { createWriteQueue } from './write-queue.ts'
 
 /** No commit is lost: the next start reads the WAL. */
@@ -23,6 +24,9 @@ const CHECKPOINT_FAILED = 'WAL checkpoint at shutdown failed'
 
 /** 64 MB instead of 4: a page that many transactions write is copied from the WAL into the database once. */
 const BULK_CHECKPOINT_PAGES = 16_000
+
+/** Memory for the pages that a large transaction writes. */
+const BULK_CACHE_KIB = 64_000
 
 /** Reads wait meanwhile. */
 const USERS_A_STEP = 500
@@ -45,13 +49,16 @@ export async function openSqliteStorage(
 
 function createSqliteStorage(database: Database, options: OpenStorageOptions): Storage {
   const { now, steadyNow, uptimeNow, isBulk = false, onWarning } = options
-  if (isBulk) database.pragma(`wal_autocheckpoint = ${BULK_CHECKPOINT_PAGES}`)
+  if (isBulk) {
+    database.pragma(`wal_autocheckpoint = ${BULK_CHECKPOINT_PAGES}`)
+    database.pragma(`cache_size = -${BULK_CACHE_KIB}`)
+  }
   const view = createReadView(database)
   const writes = createWriteQueue(database, view, options)
-  const words = createIndexedWords(database, { run: writes.run, usersAStep: USERS_A_STEP })
-  const filler = createWordFiller(words, options)
   const longLists = openLongLists(database)
   const statements = createSqliteSharedStatements(database, writes)
+  const words = createIndexedWords(statements, wordDialect(USERS_A_STEP))
+  const filler = createWordFiller(words, options)
   const parts = { database, view, writes, statements, now, steadyNow, uptimeNow }
   return {
     users: {

@@ -1,7 +1,7 @@
 import { closeSync, existsSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { makeFolder, syncFile } from '../../files/durable-files.ts'
+import { performance, sleep } from '../../timers.ts'
 import { OLDER_SCHEMA, UNFINISHED_COPY, UnusableDatabase } from '../unusable-database.ts'
 import { connect } from './connect.ts'
 import { companionOf, IN_MEMORY } from './database-files.ts'

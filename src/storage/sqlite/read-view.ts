@@ -1,4 +1,4 @@
-import { performance } from 'node:perf_hooks'
+import { performance, setImmediate } from '../../timers.ts'
 import type { Database } from './sqlite-driver.ts'
 import { guardWork } from './sqlite-errors.ts'
 

@@ -104,5 +104,7 @@ function reasonOf(error: unknown): string {
   if (code.startsWith('SQLITE_IOERR')) return `its disk fails: see the system log (${code})`
   // Its table of migrations has other columns.
   if (code === 'SQLITE_ERROR') return FOREIGN
-  return code === '' ? message : `it cannot be opened (${code})`
+  return code === '' || code.startsWith('SQLITE_CONSTRAINT')
+    ? message
+    : `it cannot be opened (${code})`
 }

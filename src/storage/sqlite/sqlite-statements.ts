@@ -1,4 +1,4 @@
-import { type Asked, runAtOnce } from '../programs.ts'
+import { type Asked, type Program, runAtOnce } from '../programs.ts'
 import type { SharedStatements } from '../storage.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database, Statement } from './sqlite-driver.ts'
@@ -19,25 +19,25 @@ export interface SqliteParts {
   readonly uptimeNow: () => number
 }
 
-/** Lists of users have thousands of possible forms. Few are used. */
-const MAX_PREPARED_FORMS = 200
+/** Lists of users have thousands of possible texts. Few are used. */
+const MAX_PREPARED = 200
 
-/** Returns a function that prepares each form of SQL once, and forgets all of them when there are too many. */
+/** Returns a function that prepares each SQL once, and forgets all of them when there are too many. */
 export function rememberStatements(database: Database) {
   const statements = new Map<string, Statement<unknown[]>>()
-  return (form: string, sqlOf: () => string): Statement<unknown[]> => {
-    let statement = statements.get(form)
+  return (sql: string): Statement<unknown[]> => {
+    let statement = statements.get(sql)
     if (statement === undefined) {
-      if (statements.size >= MAX_PREPARED_FORMS) statements.clear()
-      statement = database.prepare<unknown[]>(sqlOf())
-      statements.set(form, statement)
+      if (statements.size >= MAX_PREPARED) statements.clear()
+      statement = database.prepare<unknown[]>(sql)
+      statements.set(sql, statement)
     }
     return statement
   }
 }
 
 /** The values of `$1`, `$2`, …, which SQLite takes for names. */
-function numbered(values: readonly unknown[]): Record<string, unknown> {
+export function numbered(values: readonly unknown[]): Record<string, unknown> {
   return Object.fromEntries(values.map((value, index) => [index + 1, value]))
 }
 
@@ -52,19 +52,36 @@ export interface SqliteSharedStatements extends SharedStatements {
   run<R extends readonly unknown[]>(sql: string, values?: readonly unknown[]): R[]
 }
 
-export function createSqliteSharedStatements(
-  database: Database,
-  writes: WriteQueue,
-): SqliteSharedStatements {
+/** Returns what runs statements at once, each of which it prepares once. */
+export function createStatementRunner(database: Database): SqliteSharedStatements['run'] {
   const prepared = rememberStatements(database)
 
-  function run<R extends readonly unknown[]>(sql: string, values: readonly unknown[] = []): R[] {
-    const statement = prepared(sql, () => sql)
+  return <R extends readonly unknown[]>(sql: string, values: readonly unknown[] = []): R[] => {
+    const statement = prepared(sql)
     if (statement.reader) return statement.raw().all(numbered(values)) as unknown[] as R[]
     statement.run(numbered(values))
     return []
   }
+}
 
+/** Statements of a connection that nothing else uses meanwhile. */
+export function createLoneStatements(
+  database: Database,
+): Pick<SharedStatements, 'read' | 'transaction'> {
+  const run = createStatementRunner(database)
+  const runProgram = <T>(program: Program<T>) =>
+    runAtOnce(program, ({ sql, values }) => run(sql, values))
+  return {
+    read: async (sql, values) => run(sql, values),
+    transaction: async program => database.transaction(() => runProgram(program())).immediate(),
+  }
+}
+
+export function createSqliteSharedStatements(
+  database: Database,
+  writes: WriteQueue,
+): SqliteSharedStatements {
+  const run = createStatementRunner(database)
   return {
     run,
 

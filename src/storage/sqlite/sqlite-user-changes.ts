@@ -75,7 +75,6 @@ export function createSqliteUserChanges({
       }),
 
     key: 'revision',
-    keyType: 'integer',
     isSettled: 'true',
     noteForgotten: NOTE_FORGOTTEN,
   })

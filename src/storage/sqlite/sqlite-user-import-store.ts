@@ -1,61 +1,94 @@
-import { createIdCounter, createImportDecisions } from '../../users/transfer/import-decisions.ts'
-import type { ImportOutcome, UserImportStore } from '../../users/transfer/user-import-store.ts'
-import type { UserRow } from '../../users/user-repository.ts'
-import { foldCase } from '../../users/user-schemas.ts'
+import { sleep } from '../../timers.ts'
+import type { UserImportStore } from '../../users/transfer/user-import-store.ts'
 import {
-  checkpointValues,
-  createCheckpointFinder,
-  UPSERT_CHECKPOINT,
-} from '../import-checkpoints.ts'
-import { guardWork } from './sqlite-errors.ts'
+  createUserImportStore,
+  FOUND_COLUMNS,
+  type ImportEngine,
+} from '../create-user-import-store.ts'
+import { LAST_GIVEN_ID } from '../user-ids.ts'
 import type { SqliteParts } from './sqlite-statements.ts'
-import { createUserFinder, createUserUpdate } from './sqlite-user-rows.ts'
 
-const INSERT = `
-  INSERT INTO users (id, name, name_lower, email, password_digest, created_at, updated_at)
-  VALUES (?, ?, ?, ?, ?, ?, ?)`
+/** Imports in one transaction of SQLite, which has no other writer. */
+export const SQLITE_IMPORTS: Omit<ImportEngine, 'writeWords'> = {
+  selectUsers: `
+    SELECT ${FOUND_COLUMNS} FROM users
+    WHERE lower(email) IN (SELECT value FROM json_each($1)) OR id IN (SELECT value FROM json_each($2))`,
+  lock: '',
+  selectLastId: `SELECT ${LAST_GIVEN_ID.sqlite}`,
+  elements: 'json_each($1)',
+  condition: 'TRUE',
+}
 
-/** The table in which SQLite keeps the last id has no row before the first user. */
-const SELECT_LAST_ID = `SELECT seq FROM sqlite_sequence WHERE name = 'users'`
+/**
+ * How long a transaction may take, in milliseconds. E-mails are not sorted, so that each transaction writes most pages of
+ * their index: with 2000 rows a transaction, a row takes twice as long as with 20,000.
+ */
+const TRANSACTION_MS = 400
 
-/** Imports in the tables `users` and `imports` of SQLite. */
+/** The same while others write, who wait meanwhile. */
+const SHARED_TRANSACTION_MS = 25
+
+/** How long others are expected to write again. */
+const SHARED_FOR_MS = 5000
+
+/** Longer than a write of others waits until it asks for the lock again. */
+const SHARED_PAUSE_MS = 10
+
+const [MIN_ROWS, MAX_ROWS] = [250, 20_000]
+
+/** A number that changes with each commit of another connection. */
+const SELECT_VERSION = 'PRAGMA data_version'
+
+/** Imports into a database of SQLite, in transactions that get along with its other writers. */
 export function createSqliteUserImportStore(
-  parts: Pick<SqliteParts, 'database' | 'writes' | 'statements' | 'now'>,
+  parts: Pick<SqliteParts, 'database' | 'writes' | 'statements' | 'now' | 'steadyNow'>,
 ): UserImportStore {
-  const { database, writes, statements, now } = parts
-  const insert = database.prepare(INSERT)
-  const selectLastId = database.prepare<[], number>(SELECT_LAST_ID).pluck()
-  const usersOf = createUserFinder(database)
-  const update = createUserUpdate(database, writes)
+  const { database, writes, statements, now, steadyNow } = parts
+  const selectVersion = database.prepare<[], number>(SELECT_VERSION).pluck()
+  let batchRows = MIN_ROWS
+  let version = selectVersion.get()
+  let sharedUntil = Number.NEGATIVE_INFINITY
+  let beganAt = 0
 
-  const read = <T>(query: () => T) => guardWork(database, query)
-
-  function create({ id, name, email, passwordDigest, createdAt, updatedAt }: UserRow): void {
-    insert.run(id, name, foldCase(name), email, passwordDigest, createdAt, updatedAt)
-    writes.noteWords(id)
+  /** Called when it has the lock. */
+  function begin(): void {
+    beganAt = steadyNow()
+    const latest = selectVersion.get()
+    if (latest !== version) sharedUntil = beganAt + SHARED_FOR_MS
+    version = latest
   }
 
+  const store = createUserImportStore(
+    {
+      ...SQLITE_IMPORTS,
+      writeWords: users => {
+        for (const user of users) writes.noteWords(user.id, user)
+        return undefined
+      },
+    },
+    {
+      read: statements.read,
+      transaction: program =>
+        statements.transaction(() => {
+          begin()
+          return program()
+        }),
+      now,
+    },
+  )
+
   return {
-    findCheckpoint: createCheckpointFinder(statements),
-
-    findUsers: rows => read(() => usersOf(rows)),
-
-    lastId: () => read(() => selectLastId.get() ?? 0),
-
-    write: ({ users, onConflict, checkpointAfter }) =>
-      writes.run(() => {
-        const decide = createImportDecisions({ existing: usersOf(users), onConflict, now })
-        const takeId = createIdCounter(selectLastId.get() ?? 0)
-        const outcomes: ImportOutcome[] = []
-        for (const user of users) {
-          const { outcome, before, after } = decide(user, () => takeId(user.id))
-          if (before !== undefined && after !== undefined) update(before, after)
-          else if (after !== undefined) create(after)
-          outcomes.push(outcome)
-          if (onConflict === 'fail' && outcome !== 'created') break
-        }
-        statements.run(UPSERT_CHECKPOINT, checkpointValues(checkpointAfter(outcomes), now()))
-        return outcomes
-      }),
+    ...store,
+    batchRows: () => batchRows,
+    write: async batch => {
+      const outcomes = await store.write(batch)
+      const endedAt = steadyNow()
+      const isShared = endedAt < sharedUntil
+      const most = isShared ? SHARED_TRANSACTION_MS : TRANSACTION_MS
+      const rows = Math.floor((outcomes.length * most) / Math.max(1, endedAt - beganAt))
+      batchRows = Math.min(Math.max(rows, MIN_ROWS), MAX_ROWS)
+      if (isShared) await sleep(SHARED_PAUSE_MS)
+      return outcomes
+    },
   }
 }

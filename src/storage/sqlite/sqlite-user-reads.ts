@@ -1,8 +1,7 @@
 import { storedUser } from '../../users/stored-user.ts'
 import type { UserReads } from '../../users/user-repository.ts'
 import type { SqliteParts } from './sqlite-statements.ts'
-import { REPRESENTATION } from './sqlite-user-rows.ts'
-import { SELECT_REVISION } from './user-list-sql.ts'
+import { REPRESENTATION, SELECT_REVISION } from './sqlite-user-rows.ts'
 
 interface DigestRow {
   readonly json: string

@@ -8,30 +8,15 @@ import type { WriteQueue } from './write-queue.ts'
 export const REPRESENTATION = `json_object(
   'id', id, 'name', name, 'email', email, 'created_at', created_at, 'updated_at', updated_at)`
 
+/** SQL for the revision of the users. */
+export const SELECT_REVISION = `
+  SELECT lists_id || '-' || revision FROM users_summary WHERE singleton = 1`
+
 /** The columns of a `UserRow`, by its names. */
 const ROW_COLUMNS = `id, name, email, password_digest AS passwordDigest, created_at AS createdAt, updated_at AS updatedAt`
 
-const SELECT_BY_EMAIL = `SELECT ${ROW_COLUMNS} FROM users WHERE lower(email) = lower(?)`
-
 /** Selects a `UserRow` by its id. */
 export const SELECT_ROW = `SELECT ${ROW_COLUMNS} FROM users WHERE id = ?`
-
-interface Keys {
-  readonly id?: number | undefined
-  readonly email: string
-}
-
-/** Finds the users with the e-mail or the id of each row of an import. */
-export function createUserFinder(database: Database): (rows: readonly Keys[]) => UserRow[] {
-  const selectByEmail = database.prepare<[string], UserRow>(SELECT_BY_EMAIL)
-  const selectById = database.prepare<[number], UserRow>(SELECT_ROW)
-
-  return rows =>
-    rows.flatMap(({ id, email }) => {
-      const found = [selectByEmail.get(email), id === undefined ? undefined : selectById.get(id)]
-      return found.filter(user => user !== undefined)
-    })
-}
 
 /**
  * Names only the columns that change: SQLite rewrites the index of every column in SET, changed or not. When only the name
@@ -52,8 +37,7 @@ export function createUserUpdate(database: Database, { noteWords }: WriteQueue) 
     if (email !== before.email) changed.set('email', email)
     if (passwordDigest !== before.passwordDigest) changed.set('password_digest', passwordDigest)
     changed.set('updated_at', updatedAt)
-    const columns = [...changed.keys()]
-    prepared(columns.join(), () => updateSql(columns)).run(...changed.values(), id)
-    if (changed.has('name') || changed.has('email')) noteWords(id)
+    prepared(updateSql([...changed.keys()])).run(...changed.values(), id)
+    if (changed.has('name') || changed.has('email')) noteWords(id, after)
   }
 }

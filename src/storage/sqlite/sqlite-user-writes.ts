@@ -69,7 +69,7 @@ export function createSqliteUserWrites(
           const json = insert.get(name, foldCase(name), email, passwordDigest, time, time)
           const user = storedUser(json as string)
           requireExactId(user.id)
-          writes.noteWords(user.id)
+          writes.noteWords(user.id, { name, email })
           if (claim !== undefined) {
             const { keyHash, fingerprint } = claim
             const expiresAt = steadyNow() + IDEMPOTENCY_TTL_MS

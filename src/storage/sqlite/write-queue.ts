@@ -1,3 +1,5 @@
+import { performance, setImmediate, setTimeout } from '../../timers.ts'
+import type { NamedUser } from '../../users/words.ts'
 import { createCallGate } from '../call-gate.ts'
 import type { OpenStorageOptions } from '../storage.ts'
 import { createFailedCommits } from './failed-commits.ts'
@@ -15,8 +17,8 @@ export interface WriteQueue {
    * `shutting_down` after `close`. `writes` is how many writes of callers it does.
    */
   run<T>(work: () => T, writes?: number): Promise<T>
-  /** Notes that a user may be new, gone, or have other words. Call it within a write. */
-  noteWords(id: number): void
+  /** Notes that a user may be new, gone, or have other words, and what it is now, if that is known. Call it within a write. */
+  noteWords(id: number, user?: NamedUser): void
   /** Writes that have not ended. */
   waiting(): number
   /** Ends once each write that waits has succeeded or failed. */
@@ -130,6 +132,7 @@ export function createWriteQueue(
       if (!database.inTransaction) throw error
       undo.run()
       release.run()
+      words.doubt()
       return { writes: 0, settle: () => reject(translateSqliteError(error)) }
     }
   }

@@ -1,7 +1,7 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { availableParallelism } from 'node:os'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { ServiceError } from '../../errors.ts'
+import { performance, sleep } from '../../timers.ts'
 import { DECOY, makeDigest } from './digests/argon2.ts'
 import type { Digest } from './digests/digest.ts'
 import { parseDigest } from './parse-digest.ts'

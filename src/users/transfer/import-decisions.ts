@@ -21,6 +21,7 @@ export function createImportDecisions(options: {
   readonly now: () => number
 }): (row: ImportedUser, takeId: () => number) => ImportDecision {
   const { existing, onConflict, now } = options
+  const time = new Date(now()).toISOString()
   const byId = new Map<number, UserRow>()
   const byEmail = new Map<string, UserRow>()
   for (const user of existing) put(user)
@@ -32,7 +33,6 @@ export function createImportDecisions(options: {
 
   function create(row: ImportedUser, id: number): ImportDecision {
     const { name, email, passwordDigest = null } = row
-    const time = new Date(now()).toISOString()
     const { createdAt = row.updatedAt ?? time, updatedAt = createdAt } = row
     const after = { id, name, email, passwordDigest, createdAt, updatedAt }
     put(after)

@@ -115,19 +115,21 @@ export async function prepareBatch(
     return (await passwords.verify(digest, password)) ? digest : passwords.hash(password)
   }
 
-  return Promise.all(
-    rows.map(async (row, index): Promise<Prepared> => {
-      const { line } = batch[index] as ImportRecord
-      if ('errors' in row) return { line, errors: messagesByField(row.errors) }
-      const { password, created_at: createdAt, updated_at: updatedAt } = row.user
-      const { id, name, email, password_digest: passwordDigest = password } = row.user
-      const user = { id, name, email, createdAt, updatedAt }
-      if (password == null) return { line, user: { ...user, passwordDigest } }
-      // Skipped before its password is hashed, because hashing takes long.
-      if (onConflict === 'skip' && known.has(emailKey(email))) return { line }
-      return { line, user: { ...user, passwordDigest: await digestOf(email, password) } }
-    }),
-  )
+  const prepared = rows.map((row, index): Prepared | Promise<Prepared> => {
+    const { line } = batch[index] as ImportRecord
+    if ('errors' in row) return { line, errors: messagesByField(row.errors) }
+    const { id, name, email, password, created_at: createdAt, updated_at: updatedAt } = row.user
+    const { password_digest: passwordDigest = password } = row.user
+    const user = { id, name, email, passwordDigest, createdAt, updatedAt }
+    if (password == null) return { line, user }
+    // Skipped before its password is hashed, because hashing takes long.
+    if (onConflict === 'skip' && known.has(emailKey(email))) return { line }
+    return digestOf(email, password).then(digest => ({
+      line,
+      user: { ...user, passwordDigest: digest },
+    }))
+  })
+  return Promise.all(prepared)
 }
 
 /** The canonical form of a digest. */

@@ -73,6 +73,9 @@ export interface UserImportStore {
   /** The highest id that was ever given out; 0 if none was. */
   lastId(): Promise<number>
 
+  /** The most users of the next batch, so that its transaction holds up other writers only for a short time. */
+  batchRows(): number
+
   /**
    * Stores users in their order, and the checkpoint with them. `fail` ends the batch at the first conflict, which is
    * then the last outcome. A user whose e-mail belongs to one existing user and whose id to another is a conflict

@@ -1,6 +1,6 @@
 import { createHash, type Hash } from 'node:crypto'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { OperatorError, ServiceError } from '../../errors.ts'
+import { performance, sleep } from '../../timers.ts'
 import { EMAIL_TAKEN } from '../user-schemas.ts'
 import {
   type ImportRecord,
@@ -59,13 +59,6 @@ export interface ImportProgress extends Pick<ImportCheckpoint, 'records' | 'coun
 /** How an import ended. */
 export type ImportResult = Awaited<ReturnType<typeof runImport>>
 
-/**
- * A transaction of this size takes about 80 ms, during which the writes of a running service wait. E-mails are not sorted,
- * so every transaction writes most pages of their index, however many rows it has: with 500 rows per transaction each row
- * took twice as long.
- */
-const MAX_BATCH_RECORDS = 2000
-
 /** With passwords: hashing takes longer than all else, and smaller batches show progress and lose little when the process ends. */
 const MAX_HASHED_RECORDS = 32
 
@@ -100,21 +93,22 @@ export async function runImport(options: ImportOptions) {
     return { end, progress, firstConflict, failure }
   }
   /** The hash of the records that are done. */
-  const hash = createHash('sha256')
+  let hash = createHash('sha256')
 
   async function importBatch(batch: readonly ImportRecord[], isFinished = false): Promise<void> {
     const prepared = await prepareBatch(batch, options)
     const users = prepared.flatMap(({ user }) => user ?? [])
     let settled!: ReturnType<typeof settle>
     let stored!: ImportCheckpoint
+    let hashAfter!: Hash
     // Called again when the transaction is repeated. What the last call settles is stored.
     const checkpointAfter = (outcomes: readonly ImportOutcome[]): ImportCheckpoint => {
       settled = settle(prepared, { outcomes, endsAtConflict, counts: checkpoint.counts })
-      const done = batch.slice(0, settled.done)
+      hashAfter = addRecords(hash.copy(), batch.slice(0, settled.done))
       stored = {
         source,
-        records: checkpoint.records + done.length,
-        recordsHash: addRecords(hash.copy(), done).digest(),
+        records: checkpoint.records + settled.done,
+        recordsHash: hashAfter.copy().digest(),
         // On disk before the checkpoint is: once that is stored, these rows are not read again.
         rejectsBytes: rejects.write(checkpoint.rejectsBytes, settled.rejected),
         counts: settled.counts,
@@ -124,7 +118,7 @@ export async function runImport(options: ImportOptions) {
     }
     await writePatiently(store, { users, onConflict, checkpointAfter }, signal)
     checkpoint = stored
-    addRecords(hash, batch.slice(0, settled.done))
+    hash = hashAfter
     const { rejected, counts } = settled
     firstConflict ??= settled.conflicts[0]
     const conflicts = progress.conflicts + settled.conflicts.length
@@ -135,7 +129,7 @@ export async function runImport(options: ImportOptions) {
   try {
     // Overwrites the earlier checkpoint of this source and empties the rejects file.
     if (resumedFrom === undefined) await importBatch([])
-    for await (const batch of remainingBatches(options.records, { checkpoint, hash })) {
+    for await (const batch of remainingBatches(options, { checkpoint, hash })) {
       signal.throwIfAborted()
       await importBatch(batch)
       if (endsAtConflict && firstConflict !== undefined) return ended('conflict')
@@ -189,7 +183,7 @@ function addRecords(hash: Hash, records: readonly ImportRecord[]): Hash {
  * to `hash`. Throws `WrongStart` if they differ from those that were imported.
  */
 async function* remainingBatches(
-  records: ImportOptions['records'],
+  { records, store }: Pick<ImportOptions, 'records' | 'store'>,
   { checkpoint, hash }: { readonly checkpoint: ImportCheckpoint; readonly hash: Hash },
 ): AsyncGenerator<readonly ImportRecord[]> {
   const { records: resumed, recordsHash, source } = checkpoint
@@ -205,7 +199,7 @@ async function* remainingBatches(
     }
     const rest = chunk.slice(old.length)
     for (let start = 0, end = 0; start < rest.length; start = end) {
-      end = endOfBatch(rest, start)
+      end = endOfBatch(rest, { start, most: store.batchRows() })
       yield rest.slice(start, end)
     }
   }
@@ -216,11 +210,15 @@ async function* remainingBatches(
   }
 }
 
-/** A batch ends with its last record or its last password to hash. */
-function endOfBatch(records: readonly ImportRecord[], start: number): number {
-  const most = Math.min(records.length, start + MAX_BATCH_RECORDS)
+/** A batch ends with its last record or its last password to hash. The rest is divided into batches of about one size. */
+function endOfBatch(
+  records: readonly ImportRecord[],
+  { start, most }: { readonly start: number; readonly most: number },
+): number {
+  const rest = records.length - start
+  const last = start + Math.ceil(rest / Math.ceil(rest / most))
   let end = start
-  for (let passwords = 0; end < most && passwords < MAX_HASHED_RECORDS; end++) {
+  for (let passwords = 0; end < last && passwords < MAX_HASHED_RECORDS; end++) {
     if (hasPassword(records[end] as ImportRecord)) passwords++
   }
   return end

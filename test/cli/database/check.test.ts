@@ -61,6 +61,7 @@ const FOUND: Readonly<Record<string, string>> = {
     "INSERT INTO idempotency_keys VALUES (zeroblob(32), 99, 'f', 'v', '{}', 0)",
   '1 API keys break a constraint of their table': `${UNCHECKED}
     INSERT INTO api_keys VALUES ('web', zeroblob(31), 'users:read', 1, NULL, NULL)`,
+  '1 row of users_words_state is missing': 'DELETE FROM users_words_state',
   'row 1500 missing from index users_by_name': '',
 }
 

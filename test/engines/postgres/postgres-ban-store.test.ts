@@ -38,6 +38,7 @@ describe('createPostgresBanStore', () => {
     const { sql, store, openStore } = await opened(clock.now)
     const count = (table: string) => sql(`SELECT count(*) FROM ${table}`)
     const endsAt = clock.now() + 1000
+    await store.revision()
     await openStore().save(banOf('ann', { endsAt }))
     await sql(`UPDATE ban_changes SET changed_at = now() - interval '2 days'`)
     clock.advance(1000)
@@ -66,6 +67,17 @@ describe('createPostgresBanStore', () => {
       expect(await store.revision()).not.toBe(before)
     },
   )
+
+  test('processes that never ask for the revision, such as commands, share one mark', async () => {
+    const { sql, store, openStore } = await opened()
+    let before = await store.revision()
+    for (const client of ['ann', 'bob']) {
+      await openStore().save(banOf(client))
+      expect(await store.revision()).not.toBe(before)
+      before = await store.revision()
+    }
+    expect(await sql('SELECT writer FROM ban_changes')).toEqual([{ writer: '' }])
+  })
 
   test('long texts that do not compress are saved and lifted unchanged', async () => {
     const { store, openStore } = await opened()

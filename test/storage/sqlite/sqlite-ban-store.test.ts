@@ -57,6 +57,7 @@ test('saving a ban deletes the marks of processes that are long gone', async () 
   const stores = [await openSqliteStored(path), await openSqliteStored(path)]
   for (const [index, { bans }] of stores.entries()) {
     await executeSql(path, 'UPDATE ban_changes SET changed_at = changed_at - 2 * 86400')
+    await bans.revision()
     await bans.save({
       rule: 'login',
       clientKey: `${index}`,
@@ -66,4 +67,32 @@ test('saving a ban deletes the marks of processes that are long gone', async () 
   }
   expect(await selectRows(path, 'SELECT 1 FROM bans')).toHaveLength(2)
   expect(await selectRows(path, `SELECT 1 FROM ban_changes WHERE writer <> ''`)).toHaveLength(1)
+})
+
+test('the revision can be read with the marks of a hundred thousand processes', async () => {
+  const path = join(temporaryFolder(), 'users.db')
+  const { bans: store } = await openSqliteStored(path)
+  await executeSql(
+    path,
+    `DROP TRIGGER ban_changes_inserted;
+    INSERT INTO ban_changes (writer, mark)
+    WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers LIMIT 100000)
+    SELECT n, 281474976710655 FROM numbers`,
+  )
+  const before = await store.revision()
+  await executeSql(path, `INSERT INTO bans (rule, client_key, ends_at) VALUES ('a', 'b', 1)`)
+  expect(await store.revision()).not.toBe(before)
+})
+
+test('processes that never ask for the revision, such as commands, share one mark', async () => {
+  const path = join(temporaryFolder(), 'users.db')
+  const { bans: store } = await openSqliteStored(path)
+  let before = await store.revision()
+  for (const clientKey of ['ann', 'bob']) {
+    const { bans } = await openSqliteStored(path)
+    await bans.save({ rule: 'login', clientKey, endsAt: Date.now() + 1000, lastsMs: 1000 })
+    expect(await store.revision()).not.toBe(before)
+    before = await store.revision()
+  }
+  expect(await selectRows(path, 'SELECT writer FROM ban_changes')).toEqual([{ writer: '' }])
 })

@@ -6,7 +6,8 @@ import { describeStorage } from '../../contracts/storage-contract.ts'
 import { describeStorageReport } from '../../contracts/storage-report-contract.ts'
 import { describeUserImportStore } from '../../contracts/user-import-store-contract.ts'
 import { emailsIn, execute } from '../../support/databases.ts'
-import { openSqliteImportStore } from '../../support/import-users.ts'
+import { createFakeClock } from '../../support/fake-clock.ts'
+import { CHECKPOINT, openSqliteImportStore } from '../../support/import-users.ts'
 import { openSqliteStored } from '../../support/open-stored.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 import { untilPasses } from '../../support/until.ts'
@@ -36,6 +37,29 @@ describeStorageReport({
 })
 
 describeUserImportStore('SQLite', openSqliteImportStore)
+
+test('batches of an import become larger, and small for five seconds after another process has written', async () => {
+  const clock = createFakeClock()
+  const { store, sql } = await openSqliteImportStore(clock.now)
+  const sizes: number[] = [store.batchRows()]
+  const importFor = async (ms: number) => {
+    const users = Array.from({ length: 500 }, (_, nth) => ({ name: 'Ann', email: `${nth}@x.co` }))
+    const checkpointAfter = () => {
+      clock.advance(ms)
+      return CHECKPOINT
+    }
+    await store.write({ users, onConflict: 'skip', checkpointAfter })
+    sizes.push(store.batchRows())
+  }
+  await importFor(100)
+  await importFor(1)
+  await sql(`UPDATE users SET name = 'Anna' WHERE id = 1`)
+  await importFor(20)
+  await importFor(4000)
+  clock.advance(1000)
+  await importFor(100)
+  expect(sizes).toEqual([250, 2000, 20_000, 625, 250, 2000])
+})
 
 test('fileBytes are the sizes of the file and of its WAL, found through links, while there is a file', async () => {
   const path = newPath()

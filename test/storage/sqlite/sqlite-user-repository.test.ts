@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
+import { createIndexedWords } from '../../../src/storage/index-next-users.ts'
 import { openLongLists } from '../../../src/storage/sqlite/long-reads.ts'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import { createReadView } from '../../../src/storage/sqlite/read-view.ts'
@@ -8,7 +9,7 @@ import { createSqliteUserImportStore } from '../../../src/storage/sqlite/sqlite-
 import { createSqliteUserLists } from '../../../src/storage/sqlite/sqlite-user-lists.ts'
 import { createSqliteUserReads } from '../../../src/storage/sqlite/sqlite-user-reads.ts'
 import { createSqliteUserWrites } from '../../../src/storage/sqlite/sqlite-user-writes.ts'
-import { clearWords, createWordIndex } from '../../../src/storage/sqlite/word-index.ts'
+import { clearWords, wordDialect } from '../../../src/storage/sqlite/word-index.ts'
 import { createWriteQueue } from '../../../src/storage/sqlite/write-queue.ts'
 import {
   describeUserRepository,
@@ -27,7 +28,7 @@ async function openRepository(path: string, now: () => number = Date.now) {
   const statements = createSqliteSharedStatements(database, writes)
   const parts = { database, writes, view, statements, now, steadyNow: now, uptimeNow: now }
   return {
-    ...{ database, writes, warnings },
+    ...{ database, statements, warnings },
     repository: {
       ...createSqliteUserReads(parts),
       ...createSqliteUserLists(parts, longLists),
@@ -61,18 +62,21 @@ async function opened() {
 
 const newUser = (name: string) => ({ name, email: `${name}@example.com`, passwordDigest: null })
 
-test('writes that fail after their change leave no words for the next users with their ids', async () => {
+test('writes that fail after their change leave the words as they were', async () => {
   const { database, repository: users, imports, find } = await opened()
-  const failed = imports.write({
-    users: [{ name: 'Gone', email: 'gone@example.com' }],
-    onConflict: 'fail',
-    checkpointAfter: () => {
-      throw new Error('no checkpoint')
-    },
-  })
-  await expect(failed).rejects.toThrow('no checkpoint')
+  const failing = (name: string, email: string) =>
+    imports.write({
+      users: [{ name, email }],
+      onConflict: 'update',
+      checkpointAfter: () => {
+        throw new Error('no checkpoint')
+      },
+    })
+  await expect(failing('Gone', 'gone@example.com')).rejects.toThrow('no checkpoint')
   expect((await users.create(newUser('Zoe'))).id).toBe(1)
   expect([await find('gone'), await find('zoe')]).toEqual([[], [1]])
+  await expect(failing('Renamed', newUser('Zoe').email)).rejects.toThrow('no checkpoint')
+  expect([await find('renamed'), await find('zoe')]).toEqual([[], [1]])
   // A batch that cannot be committed.
   database.exec(`CREATE TRIGGER full BEFORE UPDATE ON users_summary WHEN (SELECT count(*) FROM users) > 2
     BEGIN SELECT RAISE(ROLLBACK, 'full'); END`)
@@ -84,14 +88,14 @@ test('writes that fail after their change leave no words for the next users with
 })
 
 test('users that change in the transaction that indexes them are found by their last words only', async () => {
-  const { database, writes, repository: users, find } = await opened()
+  const { database, statements, repository: users, find } = await opened()
   for (const name of ['Ann', 'Bea', 'Cid', 'Dora']) await users.create(newUser(name))
   clearWords(database)
-  const index = createWordIndex(database)
+  const addNext = (count: number) => createIndexedWords(statements, wordDialect(count)).addNext()
   await expect(find('ann')).rejects.toMatchObject({ code: 'words_unavailable' })
   await Promise.all([
     users.update(1, { name: 'Early' }),
-    writes.run(() => index.addNext(2)),
+    addNext(2),
     users.update(2, { name: 'Late' }),
     users.delete(3),
   ])
@@ -99,7 +103,7 @@ test('users that change in the transaction that indexes them are found by their 
     users.update(1, { name: 'Earlier' }),
     users.update(4, { name: 'Latest' }),
     users.create(newUser('Eve')),
-    writes.run(() => index.addNext(10)),
+    addNext(10),
     users.delete(2),
   ])
   const words = 'ann bea cid dora early earlier late latest eve example'.split(' ')
@@ -117,7 +121,7 @@ test.each([
 ])(
   'with %s of the index of words, writes are done, and it is to be built again',
   async (_, sql) => {
-    const { database, warnings, repository: users, find } = await opened()
+    const { database, statements, warnings, repository: users, find } = await opened()
     for (const name of ['Ann', 'Bea']) await users.create(newUser(name))
     database.unsafeMode(true)
     database.exec(sql)
@@ -132,7 +136,7 @@ test.each([
     await users.create(newUser('Dora'))
     expect(warnings).toEqual(['index of words is damaged, and is built again'])
     if (sql.startsWith('DROP')) return
-    database.transaction(() => createWordIndex(database).addNext(10))()
+    await createIndexedWords(statements, wordDialect(10)).addNext()
     expect([await find('ann'), await find('bea'), await find('dora')]).toEqual([[1], [], [4]])
   },
 )

@@ -1,61 +1,142 @@
 import type { PostgresLocation } from '../../../config/postgres-url.ts'
-import type { CopiedRow, CopiedTable } from '../../copy/copied-tables.ts'
-import type { CopyEnd, CopySource } from '../../copy/copy-ends.ts'
+import { COPIED_TABLES, type CopiedRow, type CopiedTable } from '../../copy/copied-tables.ts'
+import { type CopySession, type CopySource, createCopySource } from '../../copy/copy-ends.ts'
+import { checkHistory } from '../../migrations.ts'
+import { OLDER_SCHEMA, UnusableDatabase } from '../../unusable-database.ts'
+import { LAST_GIVEN_ID } from '../../user-ids.ts'
 import { fromStored } from '../ban-text.ts'
-import { beginCopy, type CopySession } from './copy-session.ts'
+import { createClientConfigs } from '../client-config.ts'
+import { connectToAny } from '../hosts.ts'
+import { readHistory, refuseUnfinishedCopy, requireUsable } from '../inspect-schema.ts'
+import { migrateDatabase } from '../open-postgres-storage.ts'
+import type { Row, Session } from '../postgres-connections.ts'
+import { asUnusable, unavailable } from '../postgres-errors.ts'
+import { postgresMigrations } from '../postgres-migrator.ts'
 
-const COUNT_USERS = `SELECT coalesce(sum(user_count), 0)::bigint FROM users_summary`
+interface EndOptions {
+  readonly location: PostgresLocation
+  readonly end: 'source' | 'target'
+  /** How long a statement may take. A frozen server would otherwise hold the copy for ever. */
+  readonly answerTimeoutMs?: number | undefined
+}
 
-/** Unlike `SELECT FROM users_id_seq`, it needs no more than the service: USAGE of the sequence. */
-const SELECT_LAST_ID = `
-  SELECT greatest(coalesce(pg_sequence_last_value('users_id_seq'::regclass), 0),
-    coalesce((SELECT max(id) FROM users), 0))`
+const CONNECT_TIMEOUT_MS = 5000
 
-/** Sorting all users would take longer than a statement may. */
-const FOLLOW_INDEXES = `SELECT set_config('enable_sort', 'off', true)`
+/** Much longer than a chunk takes. */
+const ANSWER_TIMEOUT_MS = 60_000
+
+const LOCK_TIMEOUT_MS = 10_000
+
+/** Each end waits for the other. Sorting all users would take longer than a statement may. */
+const SET_UP = `
+  SELECT set_config('idle_in_transaction_session_timeout', '0', true), set_config('enable_sort', 'off', true)`
+
+/** An advisory lock of the schema: the object id of a table is unique in its database. The other half is any number. */
+const LOCK_KEY = `('users'::regclass::oid::bigint << 32) + 1668247673`
+
+const ENDS = {
+  source: {
+    begin: 'BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY',
+    lock: `SELECT pg_try_advisory_xact_lock_shared(${LOCK_KEY})`,
+    refusal: 'it is the target of a copy that is running',
+  },
+  target: {
+    begin: 'BEGIN',
+    lock: `SELECT pg_try_advisory_xact_lock(${LOCK_KEY})`,
+    refusal: 'another copy that is running uses it, or it is also the source',
+  },
+}
+
+/** A service that runs although the database was empty must not change what is copied. */
+const LOCK_TABLES = `
+  LOCK TABLE ${COPIED_TABLES.map(({ name }) => name).join(', ')} IN SHARE ROW EXCLUSIVE MODE`
 
 /** Opens one state of a database, which may be in use. Throws `UnusableDatabase`. */
 export async function openPostgresCopySource(
   location: PostgresLocation,
   answerTimeoutMs?: number,
 ): Promise<CopySource> {
-  const session = await beginCopy({ location, end: 'source', answerTimeoutMs })
+  return createCopySource(await beginCopy({ location, end: 'source', answerTimeoutMs }))
+}
+
+/**
+ * Begins the transaction of a copy and locks the database for it, which may be the source of many copies, or the target of
+ * one. A lock of the transaction also holds behind a pooler. The schema must be that of this release. A target is on the host
+ * that takes writes, and a source preferably.
+ */
+export async function beginCopy(options: EndOptions): Promise<CopySession & Session> {
+  const { location, end, answerTimeoutMs = ANSWER_TIMEOUT_MS } = options
+  const isTarget = end === 'target'
+  const connection = await explained(() =>
+    connectToAny(createClientConfigs(location), {
+      timeoutMs: location.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
+      settings: {
+        lockTimeoutMs: LOCK_TIMEOUT_MS,
+        statementTimeoutMs: answerTimeoutMs,
+        hasGenericPlans: false,
+      },
+    }),
+  )
+  const query = <R extends Row>(...statement: Parameters<Session['query']>) =>
+    explained(() => connection.query<R>(...statement))
+  try {
+    if (isTarget && connection.isReadOnly) throw new UnusableDatabase('its server takes no writes')
+    if (await lacksSchema({ query })) {
+      if (!isTarget) throw new UnusableDatabase('it has no tables of this service')
+      await migrateDatabase(location)
+    }
+    await query(ENDS[end].begin)
+    await query(SET_UP)
+    const [[hasLock] = [false]] = await query<[boolean]>(ENDS[end].lock)
+    if (!hasLock) throw new UnusableDatabase(ENDS[end].refusal)
+    if (isTarget) await query(LOCK_TABLES)
+    else await refuseUnfinishedCopy({ query })
+  } catch (error) {
+    connection.end()
+    throw error
+  }
   return {
-    ...createPostgresCopyEnd(session),
-    countUsers: async () => {
-      const [row] = await session.query<[number]>(COUNT_USERS)
-      return row?.[0] ?? 0
+    lastGivenId: LAST_GIVEN_ID.postgres,
+    query,
+    read: async (table, select) => {
+      await query(`DECLARE copied_${table.name} NO SCROLL CURSOR FOR ${select}`)
+      return async limit => {
+        const rows = await query<CopiedRow>(`FETCH ${limit} FROM copied_${table.name}`)
+        return mapTexts(table, rows, fromStored)
+      }
     },
+    close: async () => connection.end(),
   }
 }
 
-/** What both ends do, in the transaction of the session. */
-export function createPostgresCopyEnd(session: CopySession): CopyEnd {
-  const declared = new Set<CopiedTable>()
+/** The rows with other texts in the columns whose texts PostgreSQL cannot store as they are. */
+export function mapTexts(
+  { columns }: CopiedTable,
+  rows: readonly CopiedRow[],
+  change: (text: string) => string,
+): readonly CopiedRow[] {
+  const types = Object.values(columns)
+  if (!types.includes('anyText')) return rows
+  return rows.map(row =>
+    row.map((value, at) => (types[at] === 'anyText' ? change(String(value)) : value)),
+  )
+}
 
-  async function declare(table: CopiedTable): Promise<void> {
-    const names = Object.keys(table.columns).join(', ')
-    await session.query(FOLLOW_INDEXES)
-    const select = `SELECT ${names} FROM ${table.name} ORDER BY 1`
-    await session.query(`DECLARE copied_${table.name} NO SCROLL CURSOR FOR ${select}`)
-    declared.add(table)
+/** The server's or driver's error is the cause. */
+async function explained<T>(work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    throw error instanceof UnusableDatabase ? error : asUnusable(unavailable(error))
   }
+}
 
-  return {
-    next: async (table, limit) => {
-      if (!declared.has(table)) await declare(table)
-      const text = `FETCH ${limit} FROM copied_${table.name}`
-      const rows = await session.query<CopiedRow>(text)
-      const types = Object.values(table.columns)
-      if (!types.includes('anyText')) return rows
-      return rows.map(row =>
-        row.map((value, at) => (types[at] === 'anyText' ? fromStored(String(value)) : value)),
-      )
-    },
-    lastId: async () => {
-      const [row] = await session.query<[number]>(SELECT_LAST_ID)
-      return row?.[0] ?? 0
-    },
-    close: async () => session.close(),
-  }
+async function lacksSchema(session: Session): Promise<boolean> {
+  const migrations = postgresMigrations()
+  await requireUsable(session)
+  const applied = await readHistory(session)
+  checkHistory(applied, migrations)
+  if (applied.length === 0) return true
+  if (applied.length < migrations.length) throw new UnusableDatabase(OLDER_SCHEMA)
+  return false
 }

@@ -1,33 +1,13 @@
 import type { PostgresLocation } from '../../../config/postgres-url.ts'
-import {
-  BANS,
-  COPIED_TABLES,
-  type CopiedRow,
-  type CopiedTable,
-  HAS_ROWS,
-  namedUserOf,
-  USERS,
-} from '../../copy/copied-tables.ts'
-import { type CopyTarget, NOT_EMPTY } from '../../copy/copy-ends.ts'
-import { UnusableDatabase } from '../../unusable-database.ts'
+import { BANS, COPIED_TABLES } from '../../copy/copied-tables.ts'
+import { type CopyTarget, createCopyTarget } from '../../copy/copy-ends.ts'
 import { BAN_HASH, toStored } from '../ban-text.ts'
-import { isUnfinishedCopy } from '../inspect-schema.ts'
+import { withConnections } from '../open-postgres-storage.ts'
+import { columnsOf } from '../postgres-connections.ts'
 import { isCausedBy } from '../postgres-errors.ts'
 import { BEGIN_FEED } from '../postgres-user-changes.ts'
 import { DECLARES_WORDS, upsertWords } from '../user-words.ts'
-import { beginCopy, type CopySession, openCopySession } from './copy-session.ts'
-import { createPostgresCopyEnd } from './postgres-copy-source.ts'
-
-/** A service that runs although the database was empty must not change what is copied. */
-const LOCK_TABLES = `
-  LOCK TABLE ${COPIED_TABLES.map(({ name }) => name).join(', ')} IN SHARE ROW EXCLUSIVE MODE`
-
-const SELECT_IS_USED = `
-  SELECT ${HAS_ROWS} OR pg_sequence_last_value('users_id_seq'::regclass) IS NOT NULL`
-
-const INSERT_MARK = `INSERT INTO unfinished_copies (singleton) VALUES (1)`
-
-const DELETE_MARK = `DELETE FROM unfinished_copies`
+import { beginCopy, mapTexts } from './postgres-copy-source.ts'
 
 /** Keys before users, because a trigger looks for those of each deleted user. Changes last, because a trigger notes them. */
 const EMPTIED = [
@@ -54,91 +34,54 @@ export async function openPostgresCopyTarget(
   location: PostgresLocation,
   answerTimeoutMs?: number,
 ): Promise<CopyTarget> {
-  const options = { location, end: 'target', answerTimeoutMs } as const
-  const session = await beginCopy(options)
+  const session = await beginCopy({ location, end: 'target', answerTimeoutMs })
+  const { query } = session
 
-  const ask = async (text: string) => {
-    const [row] = await session.query<[boolean]>(text)
-    return row?.[0] === true
-  }
+  const target = createCopyTarget({
+    ...session,
 
-  return {
-    ...createPostgresCopyEnd(session),
-
-    begin: async () => {
-      await session.query(LOCK_TABLES)
-      if (await isUnfinishedCopy(session)) {
-        const mayTruncate = await ask(SELECT_MAY_TRUNCATE)
+    begin: async mark => {
+      if (mark === undefined) {
+        const [[mayTruncate] = [false]] = await query<[boolean]>(SELECT_MAY_TRUNCATE)
         for (const text of mayTruncate ? [TRUNCATE] : EMPTIED.map(name => `DELETE FROM ${name}`))
-          await session.query(text)
-      } else if (await ask(SELECT_IS_USED)) {
-        throw new UnusableDatabase(NOT_EMPTY)
+          await query(text)
       } else {
         // It has to stay if the transaction of this session is undone.
-        const other = await openCopySession(options)
-        await other.query(INSERT_MARK).finally(other.close)
-        await session.query('DELETE FROM signing_keys')
+        await withConnections(location, ({ write }) => write(mark))
+        await query('DELETE FROM signing_keys')
       }
-      await session.query(`SELECT ${DECLARES_WORDS}`)
+      await query(`SELECT ${DECLARES_WORDS}`)
     },
 
-    add: async (table, rows) => {
-      await session.query('SAVEPOINT added')
-      try {
-        await insert(session, table, rows)
-        await session.query('RELEASE added')
-      } catch (error) {
-        if (!isRefusal(error)) throw error
-        await session.query('ROLLBACK TO added')
-        for (const row of rows) {
-          await insert(session, table, [row]).catch(refusal => {
-            if (!isRefusal(refusal)) throw refusal
-            const how = `it cannot hold ${table.nameRow(row)}: ${refusal.message}`
-            throw new UnusableDatabase(how, { cause: refusal })
-          })
-        }
-        throw error
-      }
+    // Faster than one INSERT for each row, and 1.3 times as slow as COPY, which the driver does not have.
+    insert: async (table, rows) => {
+      const names = Object.keys(table.columns)
+      const arrays = Object.values(table.columns).map((type, at) => `$${at + 1}::${ARRAYS[type]}`)
+      const [ownName, ownValue] = table === BANS ? [', key_hash', `, ${BAN_HASH}`] : ['', '']
+      await query(
+        `INSERT INTO ${table.name} (${names}${ownName})
+         SELECT *${ownValue} FROM unnest(${arrays}) AS added (${names})`,
+        columnsOf(mapTexts(table, rows, toStored)),
+      )
     },
+
+    putWords: users => upsertWords(session, users),
+
+    // The server refused a value (class 22), or a constraint did (class 23).
+    isRefusal: error => isCausedBy(error, ['22', '23']),
 
     complete: async lastId => {
-      if (lastId > 0) await session.query(RAISE_SEQUENCE, [lastId])
-      await session.query(BEGIN_FEED)
+      if (lastId > 0) await query(RAISE_SEQUENCE, [lastId])
+      await query(BEGIN_FEED)
     },
+  })
 
+  return {
+    ...target,
     commit: async () => {
-      await session.query(DELETE_MARK)
-      await session.query('COMMIT')
+      await target.commit()
       // Faster first queries. Autovacuum does the same later, so that a failure does no harm.
-      await session.query('ANALYZE users, users_words, idempotency_keys, bans').catch(() => {})
+      await query('ANALYZE users, users_words, idempotency_keys, bans').catch(() => {})
     },
   }
-}
-
-/** Faster than one INSERT for each row, and 1.3 times as slow as COPY, which the driver does not have. */
-async function insert(
-  session: CopySession,
-  table: CopiedTable,
-  rows: readonly CopiedRow[],
-): Promise<void> {
-  const columns = Object.entries(table.columns).map(([name, type], at) => {
-    const toValue = (row: CopiedRow) => (type === 'anyText' ? toStored(String(row[at])) : row[at])
-    return { name, type, values: rows.map(toValue) }
-  })
-  const names = columns.map(({ name }) => name).join(', ')
-  const arrays = columns.map(({ type }, at) => `$${at + 1}::${ARRAYS[type]}`).join(', ')
-  const [ownName, ownValue] = table === BANS ? [', key_hash', `, ${BAN_HASH}`] : ['', '']
-  const text = `
-    INSERT INTO ${table.name} (${names}${ownName})
-    SELECT *${ownValue} FROM unnest(${arrays}) AS added (${names})`
-  await session.query(
-    text,
-    columns.map(({ values }) => values),
-  )
-  if (table === USERS) await upsertWords(session, rows.map(namedUserOf))
-}
-
-/** Whether the server refused a value (class 22) or a constraint did (class 23). */
-function isRefusal(error: unknown): boolean {
-  return isCausedBy(error, ['22', '23'])
 }

@@ -1,16 +1,11 @@
 import type { PostgresLocation } from '../../../config/postgres-url.ts'
-import {
-  describeCounts,
-  FAULTS,
-  type Rule,
-  reportFault,
-  SHARED_RULES,
-  SOUND_USER,
-} from '../../check-rules.ts'
+import { type CheckDialect, findRowFaults, reportFault, WRONG_WORDS } from '../../check-rules.ts'
 import type { CheckReport } from '../../database-tasks.ts'
+import { INDEXED_THROUGH } from '../../index-next-users.ts'
 import { findMismatch } from '../../migrations.ts'
+import { runAwaited } from '../../programs.ts'
 import { UNFINISHED_COPY, UnusableDatabase } from '../../unusable-database.ts'
-import { INDEXED_THROUGH } from '../index-next-users.ts'
+import { LAST_GIVEN_ID } from '../../user-ids.ts'
 import { isUnfinishedCopy, readHistory, requireUsable } from '../inspect-schema.ts'
 import { withConnections } from '../open-postgres-storage.ts'
 import type { Connections } from '../postgres-connections.ts'
@@ -19,19 +14,15 @@ import { postgresMigrations } from '../postgres-migrator.ts'
 import { SERVER } from '../postgres-user-changes.ts'
 import { wordsText } from '../user-words.ts'
 
-/** In another server the feed begins anew with its first reading. */
-const LATER_CHANGES = `
-  SELECT count(*) FROM user_changes, user_feed
-  WHERE server = ${SERVER} AND changed_in >= pg_snapshot_xmax(pg_current_snapshot())`
-
-/** Takes some ten milliseconds. */
-const CHUNK_ROWS = 20_000
-
-const CHECK_USERS = `
-  SELECT max(id),
-    count(*) FILTER (WHERE NOT (id BETWEEN 1 AND 9007199254740991 AND ${SOUND_USER})),
-    count(*) FILTER (WHERE name_lower <> lower(name COLLATE "C") AND name ~ '^[ -~]*$')
-  FROM (SELECT * FROM users WHERE id > $1 ORDER BY id LIMIT ${CHUNK_ROWS}) AS chunk`
+const DIALECT: CheckDialect = {
+  lastGivenId: LAST_GIVEN_ID.postgres,
+  isSoundId: 'id BETWEEN 1 AND 9007199254740991',
+  lowerName: 'lower(name COLLATE "C")',
+  // In another server the feed begins anew with its first reading.
+  countLaterChanges: `
+    SELECT count(*) FROM user_changes, user_feed
+    WHERE server = ${SERVER} AND changed_in >= pg_snapshot_xmax(pg_current_snapshot())`,
+}
 
 /** The words of these users are made in some ten milliseconds, which holds up nothing else: the command only checks. */
 const WORDS_CHUNK_ROWS = 5000
@@ -48,20 +39,6 @@ const SELECT_WORDS = `
 
 const COUNT_ORPHANS = `
   SELECT count(*) FROM users_words WHERE NOT EXISTS (SELECT FROM users WHERE users.id = users_words.id)`
-
-const RULES: readonly Rule[] = [
-  {
-    sql: `SELECT greatest(0, coalesce((SELECT max(id) FROM users), 0)
-            - coalesce(pg_sequence_last_value('users_id_seq'::regclass), 0))`,
-    fault: FAULTS.reusedIds,
-  },
-  ...SHARED_RULES,
-  { sql: LATER_CHANGES, fault: FAULTS.laterChanges },
-  {
-    sql: `SELECT 1 - count(*) FROM users_words_state`,
-    fault: 'row of users_words_state is missing',
-  },
-]
 
 /** SQLSTATEs for a column and for a table or a sequence. */
 const MISSING = ['42703', '42P01']
@@ -96,29 +73,10 @@ async function findFaults(connections: Connections): Promise<CheckReport> {
   if (await connections.read(isUnfinishedCopy, 'long')) {
     return { faults: [UNFINISHED_COPY], pending }
   }
-  const faults = await findRowFaults(connections)
+  const faults = await runAwaited(findRowFaults(DIALECT), ({ sql, values }) =>
+    connections.query(sql, values, 'long'),
+  )
   return { faults: faults.length > 0 ? faults : await findWordFaults(connections), pending }
-}
-
-async function findRowFaults(connections: Connections): Promise<readonly string[]> {
-  const counts = { broken: 0, wrong: 0 }
-  for (let last: number | null = 0; last !== null; ) {
-    type ChunkRow = [last: number | null, broken: number, wrong: number]
-    const [chunk] = await connections.query<ChunkRow>(CHECK_USERS, [last], 'long')
-    const [end, broken, wrong] = chunk as ChunkRow
-    last = end
-    counts.broken += broken
-    counts.wrong += wrong
-  }
-  const found: [count: number, fault: string][] = [
-    [counts.broken, FAULTS.brokenUsers],
-    [counts.wrong, FAULTS.wrongNameLower],
-  ]
-  for (const { sql, fault } of RULES) {
-    const [[count] = [0]] = await connections.query<[number]>(sql, [], 'long')
-    found.push([count, fault])
-  }
-  return describeCounts(found)
 }
 
 type WordsRow = readonly [id: number, name: string, email: string, words: string | null]
@@ -127,11 +85,11 @@ type WordsRow = readonly [id: number, name: string, email: string, words: string
 async function findWordFaults(connections: Connections): Promise<readonly string[]> {
   for (let last: number | undefined = 0; last !== undefined; ) {
     const users: WordsRow[] = await connections.query(SELECT_WORDS, [last], 'long')
-    if (users.some(isWrong)) return [FAULTS.wrongWords]
+    if (users.some(isWrong)) return [WRONG_WORDS]
     last = users.at(-1)?.[0]
   }
   const [[orphans] = [0]] = await connections.query<[number]>(COUNT_ORPHANS, [], 'long')
-  return orphans === 0 ? [] : [FAULTS.wrongWords]
+  return orphans === 0 ? [] : [WRONG_WORDS]
 }
 
 function isWrong([, name, email, words]: WordsRow): boolean {

@@ -1,19 +1,14 @@
-import { BANS, type CopiedRow, type CopiedTable } from '../../copy/copied-tables.ts'
-import type { CopyEnd, CopySource } from '../../copy/copy-ends.ts'
+import type { CopiedRow } from '../../copy/copied-tables.ts'
+import { type CopySession, type CopySource, createCopySource } from '../../copy/copy-ends.ts'
 import { OLDER_SCHEMA, UNFINISHED_COPY, UnusableDatabase } from '../../unusable-database.ts'
+import { LAST_GIVEN_ID } from '../../user-ids.ts'
 import { isUnfinishedCopy, openView, requireThere, requireUsable } from '../inspect-database.ts'
 import type { Database } from '../sqlite-driver.ts'
 import { explainErrors } from '../sqlite-errors.ts'
 
-const COUNT_USERS = `SELECT user_count FROM users_summary WHERE singleton = 1`
-
 /** Users with an id that no release gives out and other engines refuse. */
 const SELECT_ODD_ID = `
   SELECT CAST(id AS TEXT) FROM users WHERE id < 1 OR id > 9007199254740991 LIMIT 1`
-
-const SELECT_LAST_ID = `
-  SELECT max(coalesce((SELECT max(id) FROM users), 0),
-    coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'users'), 0))`
 
 /** Opens one state of a database, which may be in use. Throws `UnusableDatabase`. */
 export async function openSqliteCopySource(path: string): Promise<CopySource> {
@@ -21,11 +16,7 @@ export async function openSqliteCopySource(path: string): Promise<CopySource> {
   const database = await explainErrors(() => openView(path))
   try {
     await explainErrors(() => requireCopyable(database))
-    const countUsers = database.prepare<[], number>(COUNT_USERS).pluck()
-    return {
-      ...createSqliteCopyEnd(database),
-      countUsers: () => explainErrors(() => countUsers.get() ?? 0),
-    }
+    return createCopySource(createSqliteCopySession(database))
   } catch (error) {
     database.close()
     throw error
@@ -41,47 +32,40 @@ function requireCopyable(database: Database): void {
 }
 
 /** What both ends do. */
-export function createSqliteCopyEnd(database: Database): CopyEnd {
-  const begun = new Map<CopiedTable, IterableIterator<CopiedRow>>()
-  const selectLastId = database.prepare<[], number>(SELECT_LAST_ID).pluck()
-
-  function beginTable(table: CopiedTable): IterableIterator<CopiedRow> {
-    const rows = database.prepare<[], CopiedRow>(selectOf(table)).raw().iterate()
-    begun.set(table, rows)
-    return rows
-  }
-
+export function createSqliteCopySession(database: Database): CopySession {
+  const begun: Iterator<CopiedRow>[] = []
   return {
-    next: (table, limit) =>
+    lastGivenId: LAST_GIVEN_ID.sqlite,
+
+    query: <R>(sql: string) =>
       explainErrors(() => {
-        const rows = begun.get(table) ?? beginTable(table)
-        const chunk: CopiedRow[] = []
-        while (chunk.length < limit) {
-          const { done, value } = rows.next()
-          if (done) break
-          chunk.push(value)
-        }
-        return chunk
+        const statement = database.prepare<[], R>(sql)
+        if (statement.reader) return statement.raw().all()
+        statement.run()
+        return []
       }),
-    lastId: () => explainErrors(() => requireExact(selectLastId.get() ?? 0)),
+
+    read: (_table, select) =>
+      explainErrors(() => {
+        const rows = database.prepare<[], CopiedRow>(select).raw().iterate()
+        begun.push(rows)
+        return limit => explainErrors(() => take(rows, limit))
+      }),
+
     close: async () => {
       // A statement that has more rows keeps its database open.
-      for (const rows of begun.values()) rows.return?.()
+      for (const rows of begun) rows.return?.()
       database.close()
     },
   }
 }
 
-/** A ban without `lasts_ms` gets a length of decades, as in the service. */
-function selectOf(table: CopiedTable): string {
-  const columns = Object.keys(table.columns).join(', ')
-  const complete =
-    table === BANS ? columns.replace('lasts_ms', 'coalesce(lasts_ms, ends_at)') : columns
-  return `SELECT ${complete} FROM ${table.name} ORDER BY 1`
-}
-
-/** No release gives out a greater id, but a program that writes to the file can. */
-function requireExact(lastId: number): number {
-  if (Number.isSafeInteger(lastId)) return lastId
-  throw new UnusableDatabase('it has given out ids greater than 9007199254740991')
+function take<T>(values: Iterator<T>, limit: number): readonly T[] {
+  const taken: T[] = []
+  while (taken.length < limit) {
+    const { done, value } = values.next()
+    if (done) break
+    taken.push(value)
+  }
+  return taken
 }

@@ -1,45 +1,35 @@
+import { COPIED_TABLES } from '../../copy/copied-tables.ts'
 import {
-  COPIED_TABLES,
-  type CopiedTable,
-  HAS_ROWS,
-  namedUserOf,
-  USERS,
-} from '../../copy/copied-tables.ts'
-import { type CopyTarget, NOT_EMPTY } from '../../copy/copy-ends.ts'
-import { UnusableDatabase } from '../../unusable-database.ts'
+  type CopyTarget,
+  cannotHold,
+  createCopyTarget,
+  type TargetSession,
+} from '../../copy/copy-ends.ts'
 import { openExclusively } from '../connect.ts'
-import { isUnfinishedCopy, requireFile, WHOLE_CACHE_KIB } from '../inspect-database.ts'
+import { requireFile, WHOLE_CACHE_KIB } from '../inspect-database.ts'
 import { openSqlite } from '../open-sqlite.ts'
 import type { Database } from '../sqlite-driver.ts'
 import { explainErrors, violates } from '../sqlite-errors.ts'
 import { NEW_MARK } from '../sqlite-user-changes.ts'
 import { clearWords, createWordIndex } from '../word-index.ts'
-import { createSqliteCopyEnd } from './sqlite-copy-source.ts'
+import { createSqliteCopySession } from './sqlite-copy-source.ts'
 
-const SELECT_IS_USED = `
-  SELECT ${HAS_ROWS} OR EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'users' AND seq > 0)`
-
-const INSERT_MARK = `INSERT INTO unfinished_copies (singleton) VALUES (1)`
-
-const DELETE_MARK = `DELETE FROM unfinished_copies`
-
-/** Takes about a second for a million users. Keys come first, because a trigger looks for those of each deleted user. */
-const DELETE_ALL = COPIED_TABLES.map(({ name }) => `DELETE FROM ${name}`)
-  .reverse()
-  .join('; ')
+const DELETE_ALL = COPIED_TABLES.map(({ name }) => `DELETE FROM ${name}`).join('; ')
 
 const DELETE_SEQUENCE = `DELETE FROM sqlite_sequence WHERE name = 'users'`
 
 const INSERT_SEQUENCE = `INSERT INTO sqlite_sequence (name, seq) VALUES ('users', ?)`
 
-/** A follower then reads all users as those from before the feed. */
+/** What the triggers would have done. A follower then reads all users as those from before the feed. */
 const BEGIN_FEED = `
+  UPDATE users_summary SET revision = revision + 1, user_count = (SELECT count(*) FROM users);
   DELETE FROM user_changes;
   UPDATE user_feed SET mark = ${NEW_MARK}, baseline_through = (SELECT coalesce(max(id), 0) FROM users), forgotten_through = 0`
 
-/** The indexes of `users` that statements create, without that of the primary key. */
-const SELECT_INDEXES = `
-  SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'users' AND sql IS NOT NULL`
+/** The triggers and indexes of `users` that statements create, without that of the primary key. */
+const SELECT_LEFT_OUT = `
+  SELECT type, name, sql FROM sqlite_schema
+  WHERE type IN ('index', 'trigger') AND tbl_name = 'users' AND sql IS NOT NULL`
 
 /** A user with the e-mail of another one, which the unique index refuses. */
 const SELECT_SAME_EMAIL = `
@@ -55,74 +45,58 @@ export async function openSqliteCopyTarget(path: string): Promise<CopyTarget> {
   created.close()
   const database = await explainErrors(() => openExclusively(path))
   database.pragma(`cache_size = -${WHOLE_CACHE_KIB}`)
-  return createTarget(database)
+  return createCopyTarget(createTargetSession(database))
 }
 
-function createTarget(database: Database): CopyTarget {
+function createTargetSession(database: Database): TargetSession {
   const words = createWordIndex(database)
-  const indexes = database.prepare<[], { name: string; sql: string }>(SELECT_INDEXES).all()
+  const leftOut = database
+    .prepare<[], Record<'type' | 'name' | 'sql', string>>(SELECT_LEFT_OUT)
+    .all()
   return {
-    ...createSqliteCopyEnd(database),
+    ...createSqliteCopySession(database),
 
-    begin: () =>
+    begin: mark =>
       explainErrors(() => {
-        const isUnfinished = isUnfinishedCopy(database)
-        if (!isUnfinished && database.prepare(SELECT_IS_USED).pluck().get() === 1) {
-          throw new UnusableDatabase(NOT_EMPTY)
-        }
         // This journal has only pages that were there before. A WAL would have all that is copied, to be written twice.
         database.pragma('journal_mode = DELETE')
-        if (!isUnfinished) database.exec(INSERT_MARK)
+        if (mark !== undefined) database.exec(mark)
         database.exec('BEGIN')
-        // Users come in the order of their ids. Filling other indexes row by row takes more than three times as long.
-        for (const { name } of indexes) database.exec(`DROP INDEX ${name}`)
-        database.exec(`${DELETE_ALL}; ${DELETE_SEQUENCE}`)
+        // Users come in the order of their ids. Filling other indexes row by row takes more than three times as long, and
+        // the triggers take as long as the rows.
+        for (const { type, name } of leftOut) database.exec(`DROP ${type} ${name}`)
+        database.exec(DELETE_ALL)
         clearWords(database)
       }),
 
-    add: (table, rows) =>
+    // Without triggers, a statement for many rows is no faster than one for each.
+    insert: ({ name, columns }, rows) =>
       explainErrors(() => {
-        const insert = database.prepare(insertOf(table))
-        for (const row of rows) {
-          nameRefused(
-            () => table.nameRow(row),
-            () => insert.run(row),
-          )
-        }
-        if (table !== USERS) return
-        for (const { id, ...user } of rows.map(namedUserOf)) words.put(id, user)
+        const names = Object.keys(columns)
+        const values = names.map(() => '?')
+        const insert = database.prepare(`INSERT INTO ${name} (${names}) VALUES (${values})`)
+        for (const row of rows) insert.run(row)
       }),
+
+    putWords: users =>
+      explainErrors(() => {
+        for (const { id, ...user } of users) words.put(id, user)
+      }),
+
+    isRefusal: error => violates(error.cause ?? error),
 
     complete: lastId =>
       explainErrors(() => {
         database.exec(DELETE_SEQUENCE)
         database.prepare(INSERT_SEQUENCE).run(lastId)
         database.exec(BEGIN_FEED)
-        nameRefused(
-          () => database.prepare(SELECT_SAME_EMAIL).pluck().get(),
-          () => database.exec(indexes.map(({ sql }) => sql).join('; ')),
-        )
-      }),
-
-    commit: () =>
-      explainErrors(() => {
-        database.exec(`${DELETE_MARK}; COMMIT`)
+        try {
+          for (const { sql } of leftOut) database.exec(sql)
+        } catch (error) {
+          if (!violates(error)) throw error
+          const user = database.prepare<[], string>(SELECT_SAME_EMAIL).pluck().get()
+          throw cannotHold(`${user}`, error as Error)
+        }
       }),
   }
-}
-
-/** Runs `write`, and says of which row a constraint refuses something. */
-function nameRefused(rowOf: () => unknown, write: () => void): void {
-  try {
-    write()
-  } catch (error) {
-    if (!violates(error)) throw error
-    const how = `it cannot hold ${rowOf()}: ${(error as Error).message}`
-    throw new UnusableDatabase(how, { cause: error })
-  }
-}
-
-function insertOf({ name, columns }: CopiedTable): string {
-  const names = Object.keys(columns)
-  return `INSERT INTO ${name} (${names.join(', ')}) VALUES (${names.map(() => '?').join(', ')})`
 }

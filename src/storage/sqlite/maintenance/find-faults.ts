@@ -1,9 +1,12 @@
-import { describeCounts, FAULTS, type Rule, SHARED_RULES, SOUND_USER } from '../../check-rules.ts'
+import { type CheckDialect, findRowFaults } from '../../check-rules.ts'
 import { findMismatch, type Migration } from '../../migrations.ts'
+import { runAtOnce } from '../../programs.ts'
 import { UNFINISHED_COPY } from '../../unusable-database.ts'
+import { LAST_GIVEN_ID } from '../../user-ids.ts'
 import { isUnfinishedCopy, openView, readHistory, WHOLE_CACHE_KIB } from '../inspect-database.ts'
 import { migrate, migrationsOfRelease } from '../migrator.ts'
 import { Database } from '../sqlite-driver.ts'
+import { createStatementRunner } from '../sqlite-statements.ts'
 import { wordFaults } from './word-faults.ts'
 
 interface SchemaRow {
@@ -17,23 +20,13 @@ const MAX_FAULTS = 100
 const SELECT_SCHEMA = `
   SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY type, name`
 
-const LATER_CHANGES = `
-  SELECT count(*) FROM user_changes, users_summary WHERE user_changes.revision > users_summary.revision`
-
-const RULES: readonly Rule[] = [
-  { sql: `SELECT count(*) FROM users WHERE NOT (${SOUND_USER})`, fault: FAULTS.brokenUsers },
-  {
-    sql: `SELECT max(0, coalesce((SELECT max(id) FROM users), 0)
-            - coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'users'), 0))`,
-    fault: FAULTS.reusedIds,
-  },
-  {
-    sql: `SELECT count(*) FROM users WHERE name_lower <> lower(name) AND name NOT GLOB '*[^ -~]*'`,
-    fault: FAULTS.wrongNameLower,
-  },
-  ...SHARED_RULES,
-  { sql: LATER_CHANGES, fault: FAULTS.laterChanges },
-]
+const DIALECT: CheckDialect = {
+  lastGivenId: LAST_GIVEN_ID.sqlite,
+  isSoundId: 'true',
+  lowerName: 'lower(name)',
+  countLaterChanges: `
+    SELECT count(*) FROM user_changes, users_summary WHERE user_changes.revision > users_summary.revision`,
+}
 
 /**
  * Reads all of a database through a read-only connection, also while others write to it. Rows of an older schema may not yet
@@ -84,8 +77,8 @@ function schemaFaults(database: Database, migrations: readonly Migration[]): rea
 }
 
 function rowFaults(database: Database): readonly string[] {
-  const count = (sql: string) => database.prepare<[], number>(sql).pluck().get() ?? 0
-  return describeCounts(RULES.map(({ sql, fault }) => [count(sql), fault]))
+  const run = createStatementRunner(database)
+  return runAtOnce(findRowFaults(DIALECT), ({ sql, values }) => run(sql, values) as unknown[][])
 }
 
 function schemaOf(database: Database): readonly SchemaRow[] {

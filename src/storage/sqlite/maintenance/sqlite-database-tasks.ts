@@ -1,14 +1,16 @@
 import { resolve } from 'node:path'
 import { reportFault } from '../../check-rules.ts'
 import type { DatabaseTasks } from '../../database-tasks.ts'
+import { createIndexedWords } from '../../index-next-users.ts'
 import { statusOf } from '../../migrations.ts'
 import { fillWords } from '../../word-filler.ts'
 import { inspect, requireFile, requireThere, START_PATIENCE_MS } from '../inspect-database.ts'
 import { migrationsOfRelease } from '../migrator.ts'
 import { openSqlite } from '../open-sqlite.ts'
 import { explainErrors } from '../sqlite-errors.ts'
+import { createLoneStatements } from '../sqlite-statements.ts'
 import { expireCursors } from '../sqlite-user-changes.ts'
-import { clearWords, createIndexedWords } from '../word-index.ts'
+import { clearWords, wordDialect } from '../word-index.ts'
 import { backupDatabase } from './backup-database.ts'
 import { compactDatabase } from './compact-database.ts'
 import { examine } from './find-faults.ts'
@@ -25,13 +27,13 @@ export function createSqliteDatabaseTasks(path: string): DatabaseTasks {
     migrate: async ({ reindex, newFeed, onIndexing, signal } = {}) => {
       requireFile(path)
       const database = await openSqlite({ path, now })
-      const run = async <T>(work: () => T) => database.transaction(work).immediate()
       try {
         await explainErrors(async () => {
           database.pragma(`busy_timeout = ${START_PATIENCE_MS}`)
           if (newFeed) expireCursors(database)
           if (reindex) clearWords(database)
-          const words = createIndexedWords(database, { run, usersAStep: USERS_A_STEP })
+          const statements = createLoneStatements(database)
+          const words = createIndexedWords(statements, wordDialect(USERS_A_STEP))
           await fillWords(words, { onStep: onIndexing, signal })
         })
       } finally {

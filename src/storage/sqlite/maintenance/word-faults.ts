@@ -1,7 +1,8 @@
 import { WORDS_VERSION } from '../../../users/words.ts'
-import { FAULTS } from '../../check-rules.ts'
+import { WRONG_WORDS } from '../../check-rules.ts'
+import type { IndexedUser } from '../../index-next-users.ts'
 import type { Database } from '../sqlite-driver.ts'
-import { type IndexedUser, prefixesOf } from '../word-index.ts'
+import { prefixesOf } from '../word-index.ts'
 
 /** The content of the index: each beginning of a word with the id of a user. */
 const CREATE_VIEW = `CREATE VIRTUAL TABLE temp.indexed_words USING fts5vocab(main, users_words, instance)`
@@ -33,7 +34,7 @@ export function wordFaults(database: Database): readonly string[] {
     const prefixes = prefixesOf(user)
     if (prefixes !== '') for (const prefix of prefixes.split(' ')) expected.add(prefix, user.id)
   }
-  return indexed.value() === expected.value() ? [] : [FAULTS.wrongWords]
+  return indexed.value() === expected.value() ? [] : [WRONG_WORDS]
 }
 
 /** Adds up hashes of pairs, so that their order does not matter: two sums of different pairs differ, except by 1 in 2^64. */

@@ -1,4 +1,4 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { nextTurn } from '../../../timers.ts'
 
 /** They take about a millisecond. */
 const ROUNDS_AT_ONCE = 400

@@ -1,7 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
-import { isShort, pageStatement } from '../../../src/storage/postgres/list-sql.ts'
-import { createUserLists } from '../../../src/storage/postgres/list-users.ts'
+import { isPageOfIndex } from '../../../src/storage/list-plan.ts'
+import { pageStatement } from '../../../src/storage/list-programs.ts'
+import { postgresListDialect } from '../../../src/storage/postgres/postgres-list-dialect.ts'
+import { createPostgresUserLists } from '../../../src/storage/postgres/postgres-user-lists.ts'
 import { SORT_KEYS, type UserFilters, type UserQuery } from '../../../src/users/user-repository.ts'
 import { connectTo, holdOpen, insertUsers, NOON } from '../../support/postgres-connections.ts'
 import {
@@ -27,7 +29,7 @@ test('pages of different numbers are one prepared statement, alone and together,
   await queryPostgres(url, insertUsers(1, 700))
   const rows = await queryPostgres(url, 'SELECT id FROM users ORDER BY email_lower DESC')
   const connections = connectTo(url)
-  const { list } = createUserLists(connections)
+  const { list } = createPostgresUserLists(connections)
   const idsOf = async (page: number) => {
     const { json } = await list({ ...MANY, start: { offset: (page - 1) * MANY.limit } })
     return JSON.parse(json).map(({ id }: { id: number }) => id)
@@ -104,16 +106,16 @@ describe('lists that an index answers', () => {
       await withPostgres(url, async client => {
         await client.query('SET plan_cache_mode = force_generic_plan')
         for (const [nth, query] of queries.entries()) {
-          expect(isShort(query)).toBe(true)
-          const { text, values } = pageStatement(query)
-          await client.query(`PREPARE asked_${nth} AS ${text}`)
+          expect(isPageOfIndex(query, postgresListDialect.maxSkipped)).toBe(true)
+          const { sql, values } = pageStatement(postgresListDialect, query)
+          await client.query(`PREPARE asked_${nth} AS ${sql}`)
           const parameters = values.length > 0 ? `(${values.map(() => 'NULL')})` : ''
           const explained = await client.query(`EXPLAIN EXECUTE asked_${nth} ${parameters}`)
-          const plan = explained.rows.map(row => row['QUERY PLAN']).join('\n')
-          const indexes = plan.match(/\busers_(?:primary_key|email_unique|by_\w+)/g)
+          const lines = explained.rows.map(row => row['QUERY PLAN']).join('\n')
+          const indexes = lines.match(/\busers_(?:primary_key|email_unique|by_\w+)/g)
           expect(new Set(indexes)).toEqual(new Set([`users_${index}`]))
-          expect(plan).not.toMatch(/Seq Scan on users\b/)
-          if (!isFew) expect(plan).not.toMatch(/\bSort\b/)
+          expect(lines).not.toMatch(/Seq Scan on users\b/)
+          if (!isFew) expect(lines).not.toMatch(/\bSort\b/)
         }
       })
     },
@@ -129,7 +131,7 @@ async function fillThree() {
 }
 
 test('a cursor of other filters goes on where theirs begin', async () => {
-  const users = createUserLists(connectTo(await fillThree()))
+  const users = createPostgresUserLists(connectTo(await fillThree()))
   const find = async (query: Partial<UserQuery>) =>
     idsOf((await users.list({ ...ALL, withTotal: false, ...query })).json)
   const sort = { by: 'created_at', descending: false } as const
@@ -172,7 +174,7 @@ const SLOW: UserQuery = {
 const OVERLOADED = { code: 'overloaded' }
 
 test('a list that takes too long is refused alone: one of the same form that comes with it is answered', async () => {
-  const { list } = createUserLists(connectTo(await fillSlowly(60)), { maxListMs: 1500 })
+  const { list } = createPostgresUserLists(connectTo(await fillSlowly(60)), { maxListMs: 1500 })
   const slow = expect(list(SLOW)).rejects.toMatchObject(OVERLOADED)
   const quick = list({ ...SLOW, filters: { created_after: at(2) } })
   expect(idsOf((await quick).json)).toEqual([3])
@@ -182,17 +184,17 @@ test('a list that takes too long is refused alone: one of the same form that com
 test('all statements of a list have one end together, those of a whole list until it begins', async () => {
   // The count of the users in the range takes half of the time, and so do the page and its total.
   const url = await fillSlowly(1)
-  const { list, walk } = createUserLists(connectTo(url), { maxListMs: 1700 })
+  const { list, walk } = createPostgresUserLists(connectTo(url), { maxListMs: 1700 })
   await expect(list(SLOW)).rejects.toMatchObject(OVERLOADED)
   await expect(walk(SLOW, async () => {})).rejects.toMatchObject(OVERLOADED)
-  const patient = createUserLists(connectTo(url))
+  const patient = createPostgresUserLists(connectTo(url))
   expect((await patient.list(SLOW)).total).toBe(3)
 })
 
 test('lists that read much keep none waiting that an index answers, and refuse another one as overloaded', async () => {
   const url = await fillSlowly(60)
   const connections = connectTo(url)
-  const { list } = createUserLists(connections, { maxListMs: 6000 })
+  const { list } = createPostgresUserLists(connections, { maxListMs: 6000 })
   let ended = 0
   const slow = Array.from({ length: 4 }, async () => {
     await expect(list(SLOW)).rejects.toMatchObject(OVERLOADED)
@@ -212,7 +214,7 @@ test('lists that read much keep none waiting that an index answers, and refuse a
 test('a list that has waited for a connection does not wait as long again for a lock', async () => {
   const url = await fillThree()
   const connections = connectTo(url)
-  const { list } = createUserLists(connections)
+  const { list } = createPostgresUserLists(connections)
   const sleepers = Array.from({ length: 3 }, () =>
     connections.query('SELECT pg_sleep(1.2)', [], 'long'),
   )
@@ -221,7 +223,7 @@ test('a list that has waited for a connection does not wait as long again for a 
   const ended: string[] = []
   const waiting = list(SLOW).catch(() => ended.push('has waited'))
   await sleep(600)
-  const other = createUserLists(connectTo(url))
+  const other = createPostgresUserLists(connectTo(url))
   await Promise.all([waiting, other.list(SLOW).catch(() => ended.push('other')), ...sleepers])
   expect(ended).toEqual(['has waited', 'other'])
 })

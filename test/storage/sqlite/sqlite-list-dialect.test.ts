@@ -1,20 +1,30 @@
-import { beforeAll, expect, test } from 'vitest'
-import { type FilterIndex, indexesOf, isPageOfIndex } from '../../../src/storage/list-plan.ts'
+import { beforeAll, expect, onTestFinished, test } from 'vitest'
+import {
+  type Criterion,
+  FILTER_COLUMNS,
+  isPageOfIndex,
+  rangesOf,
+} from '../../../src/storage/list-plan.ts'
+import { countsStatement, pageStatement } from '../../../src/storage/list-programs.ts'
+import type { Asked } from '../../../src/storage/programs.ts'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import type { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
-import {
-  countFewSql,
-  filterValues,
-  listStatement,
-} from '../../../src/storage/sqlite/user-list-sql.ts'
+import { sqliteListDialect } from '../../../src/storage/sqlite/sqlite-list-dialect.ts'
+import { numbered } from '../../../src/storage/sqlite/sqlite-statements.ts'
+import { createWordIndex } from '../../../src/storage/sqlite/word-index.ts'
 import type { UserFilters, UserQuery } from '../../../src/users/user-repository.ts'
 import { SORTS } from '../../support/user-order.ts'
 import { ALL } from '../../support/user-scan.ts'
 
+let isLate = false
+
 let database: Database
 beforeAll(async () => {
   database = await openSqlite({ path: ':memory:', now: Date.now })
-  database.function('is_in_time', () => 1)
+  database.function('is_in_time', () => {
+    if (isLate) throw new Error('late')
+    return 1
+  })
   return () => void database.close()
 })
 
@@ -44,9 +54,13 @@ const SOUGHT: readonly UserFilters[] = [
 
 const STARTS: readonly UserQuery['start'][] = [{ offset: 0 }, { key: 'm', id: 5 }]
 
-function planOf(sql: string, parameters: object): string {
-  const steps = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(parameters)
+function planOf({ sql, values }: Asked): string {
+  const steps = database.prepare(`EXPLAIN QUERY PLAN ${sql}`).all(numbered(values))
   return (steps as { detail: string }[]).map(({ detail }) => detail).join('\n')
+}
+
+function planOfPage(query: UserQuery, first?: readonly Criterion[]): string {
+  return planOf(pageStatement(sqliteListDialect, query, first))
 }
 
 /** What reads all users, even if only from an index. */
@@ -71,9 +85,7 @@ test.each(SOUGHT)('users of %o are found by the index of ids or e-mails in each 
       for (const start of STARTS) {
         const query = { filters, sort, start, words, limit: 100, withTotal: true }
         expect(isPageOfIndex(query, 0)).toBe(words.length === 0)
-        const sql = listStatement(query, { isLong: words.length > 0 }).sql()
-        const parameters = { limit: 100, offset: 0, ...start, match: '"ann"' }
-        const plan = planOf(sql, { ...filterValues(filters), ...parameters })
+        const plan = planOfPage(query)
         expect(plan).not.toMatch(SCAN)
         const searches = plan.match(/(?:SEARCH users |SCAN users_words VIRTUAL).*$/gm) ?? []
         const found = filters.ids
@@ -93,22 +105,20 @@ test.each(CASES)(
   '%s is read from an index, and sorted only where docs/performance.md says so',
   (_, query) => {
     const { filters, sort, start } = query
-    const parameters = { ...filters, limit: 100, offset: 0, ...start }
-    const planBy = (isLong: boolean, index?: FilterIndex) =>
-      planOf(listStatement(query, { isLong, index }).sql(), parameters)
     const isWholeList = Object.keys(filters).length === 0 && 'offset' in start
-    const [index] = indexesOf(filters)
+    const [range = []] = rangesOf(filters)
     if (isPageOfIndex(query, 0)) {
-      const plan = planBy(false)
+      const plan = planOfPage(query)
       expect(plan).not.toContain('TEMP B-TREE')
       if (isWholeList) expect(plan).toMatch(scanOf(sort))
       else expect(plan).not.toMatch(SCAN)
       return
     }
-    const few = planBy(true, index)
-    expect(few).toContain(`USING INDEX users_by_${index}`)
+    const few = planOfPage(query, range)
+    const column = FILTER_COLUMNS[range[0] ?? 'ids']
+    expect(few).toContain(`USING INDEX users_by_${column}`)
     expect(few).not.toMatch(SCAN)
-    const many = planBy(true)
+    const many = planOfPage(query)
     expect(many).not.toContain('TEMP B-TREE')
     if ('offset' in start) expect(many).toMatch(scanOf(sort))
     else expect(many).not.toMatch(SCAN)
@@ -116,8 +126,27 @@ test.each(CASES)(
 )
 
 test.each(FILTERS.slice(1))('a count of %o reads the index of its filter', filters => {
-  expect(planOf(countFewSql(filters), { ...filters, most: 9 })).not.toMatch(SCAN)
   const query = { ...ALL, filters, limit: 1, start: { key: '', id: 0 } }
-  const sql = listStatement(query, { isLong: true }).sql()
-  expect(planOf(sql, { ...filters, key: '', id: 0, limit: 1, offset: 0 })).not.toMatch(SCAN)
+  expect(planOf(countsStatement(sqliteListDialect, query, rangesOf(filters)))).not.toMatch(SCAN)
+  expect(planOfPage(query)).not.toMatch(SCAN)
 })
+
+test.each([{ words: [] }, { words: ['ann'] }])(
+  'a list with $words that skips all users ends at its time',
+  ({ words }) => {
+    const insert = `INSERT INTO users (id, name, name_lower, email, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)`
+    const id = 1009 * (words.length + 1)
+    database.prepare(insert).run(id, 'Ann', 'ann', `${id}@x.co`, NOON, NOON)
+    createWordIndex(database).put(id, { name: 'Ann', email: `${id}@x.co` })
+    isLate = true
+    onTestFinished(() => {
+      isLate = false
+    })
+    const filters = { created_after: NOON, updated_before: NOON }
+    for (const by of ['id', 'name', 'email'] as const) {
+      const query = { ...ALL, words, filters, withTotal: false, sort: { by, descending: false } }
+      const { sql, values } = pageStatement(sqliteListDialect, query)
+      expect(() => database.prepare(sql).get(numbered(values))).toThrow('late')
+    }
+  },
+)

@@ -1,0 +1,258 @@
+import {
+  createIdCounter,
+  createImportDecisions,
+  emailKey,
+} from '../users/transfer/import-decisions.ts'
+import type {
+  ImportBatch,
+  ImportCheckpoint,
+  ImportCounts,
+  ImportKeys,
+  ImportOutcome,
+  UserImportStore,
+} from '../users/transfer/user-import-store.ts'
+import type { UserRow } from '../users/user-repository.ts'
+import { foldCase } from '../users/user-schemas.ts'
+import { type Asked, ask, type Program } from './programs.ts'
+import type { SharedStatements } from './storage.ts'
+
+/** What imports need of an engine. A set is one parameter, a JSON array. */
+export interface ImportEngine {
+  /** Selects `FOUND_COLUMNS` of the users with an e-mail of the set `$1`, in lower case, or an id of the set `$2`. */
+  readonly selectUsers: string
+  /** Added to that, it lets nobody else change or delete them until the commit. */
+  readonly lock: string
+  /** Selects the highest id that was ever given out, or 0. */
+  readonly selectLastId: string
+  /** What SELECT takes the elements of the set `$1` from. Each is the column `value`. */
+  readonly elements: string
+  /** A condition that always holds, for its effect on the triggers of `users`. */
+  readonly condition: string
+  /** Adds to `INSERT … SELECT` what inserts only users whose ids and e-mails are free, and returns how many it were. */
+  readonly insertFree?: (insert: string) => string
+  /** Ids for new users, one for each of `wanted`: that one, or the next. Absent where nobody else can take one meanwhile. */
+  readonly takeIds?: (wanted: readonly (number | undefined)[]) => Program<readonly number[]>
+  /** What writes the words of users that the transaction has written. Undefined if that is done at the commit. */
+  readonly writeWords: (users: readonly UserRow[]) => Asked | undefined
+}
+
+/** The columns of a `FoundRow`. */
+export const FOUND_COLUMNS = 'id, name, email, password_digest, created_at, updated_at'
+
+type FoundRow = readonly [
+  id: number,
+  name: string,
+  email: string,
+  passwordDigest: string | null,
+  createdAt: string,
+  updatedAt: string,
+]
+
+/** Another writer was between the reads of a batch and its writes. */
+export class Race extends Error {}
+
+/**
+ * Imports in the tables `users` and `imports`. A batch is decided row by row in memory and written with a few statements.
+ * `write` throws `Race` if it must be repeated. `now` is in milliseconds since the epoch.
+ */
+export function createUserImportStore(
+  engine: ImportEngine,
+  { read, transaction, now }: Omit<SharedStatements, 'write'> & { readonly now: () => number },
+): Omit<UserImportStore, 'batchRows'> {
+  const write = createBatchWriter(engine, { now, endsAtConflict: true })
+  return {
+    findCheckpoint: async source => {
+      const [row] = await read<CheckpointRow>(SELECT_CHECKPOINT, [source])
+      return row && toCheckpoint(source, row)
+    },
+
+    findUsers: async rows => (await read<FoundRow>(engine.selectUsers, keysOf(rows))).map(toUser),
+
+    lastId: async () => Number((await read(engine.selectLastId))[0]?.[0]),
+
+    write: batch =>
+      transaction(function* () {
+        const outcomes = yield* write(batch)
+        const checkpoint = batch.checkpointAfter(outcomes)
+        yield* ask(UPSERT_CHECKPOINT, checkpointValues(checkpoint, now()))
+        return outcomes
+      }),
+  }
+}
+
+/** Finds users by `selectUsers` of an engine. */
+export function* findUsers(sql: string, rows: readonly ImportKeys[]): Program<UserRow[]> {
+  return (yield* ask<FoundRow>(sql, keysOf(rows))).map(toUser)
+}
+
+/** What a batch does, in the order of its rows up to the conflict that ends it. */
+interface Plan {
+  readonly outcomes: readonly ImportOutcome[]
+  /** The places of the rows that create users. */
+  readonly places: readonly number[]
+  /** The users that these rows create, by id, as they are after all rows. */
+  readonly created: ReadonlyMap<number, UserRow>
+  /** Existing users, in the same way. */
+  readonly changed: ReadonlyMap<number, UserRow>
+}
+
+interface WriterOptions {
+  readonly now: () => number
+  /** Whether `fail` ends a batch at the first conflict. */
+  readonly endsAtConflict: boolean
+}
+
+/** Returns the program that writes the users of a batch, and returns what became of each. */
+export function createBatchWriter(engine: ImportEngine, { now, endsAtConflict }: WriterOptions) {
+  const { elements, condition, insertFree = insert => insert, takeIds, writeWords } = engine
+  const rows = `(SELECT ${ROW_COLUMNS} FROM ${elements})`
+  const park = `
+    UPDATE users SET email = '#' || id
+    WHERE id IN (SELECT CAST(value->>0 AS bigint) FROM ${elements}) AND ${condition}`
+  const update = `
+    UPDATE users SET ${assign(CHANGED_COLUMNS, 'changed')} FROM ${rows} AS changed
+    WHERE users.id = changed.id AND ${condition}`
+  const insert = insertFree(`
+    INSERT INTO users (${STORED_COLUMNS}) SELECT ${STORED_COLUMNS} FROM ${rows} AS new
+    WHERE ${condition}`)
+
+  function plan(
+    { users, onConflict }: ImportBatch,
+    existing: readonly UserRow[],
+    idFor: (place: number) => number,
+  ): Plan {
+    const decide = createImportDecisions({ existing, onConflict, now })
+    const outcomes: ImportOutcome[] = []
+    const places: number[] = []
+    const created = new Map<number, UserRow>()
+    const changed = new Map<number, UserRow>()
+    for (const [place, row] of users.entries()) {
+      const { outcome, after } = decide(row, () => idFor(place))
+      outcomes.push(outcome)
+      if (outcome === 'created') places.push(place)
+      if (after !== undefined) {
+        const planned = outcome === 'created' || created.has(after.id) ? created : changed
+        planned.set(after.id, after)
+      }
+      if (endsAtConflict && onConflict === 'fail' && outcome !== 'created') break
+    }
+    return { outcomes, places, created, changed }
+  }
+
+  /** Plans as if nobody else took ids, and again if somebody does. */
+  function* planWithIds(batch: ImportBatch, existing: readonly UserRow[]): Program<Plan> {
+    const [[lastId] = [0]] = yield* ask<[number]>(engine.selectLastId)
+    const countId = createIdCounter(lastId)
+    const likely = plan(batch, existing, place => countId(batch.users[place]?.id))
+    const { places, created } = likely
+    if (takeIds === undefined || places.length === 0) return likely
+    const taken = yield* takeIds(places.map(place => batch.users[place]?.id))
+    if (taken.every(id => created.has(id))) return likely
+    const ids = new Map(places.map((place, index) => [place, taken[index]]))
+    return plan(batch, existing, place => {
+      const id = ids.get(place)
+      if (id === undefined) throw new Race()
+      return id
+    })
+  }
+
+  return function* (batch: ImportBatch): Program<readonly ImportOutcome[]> {
+    const { users, onConflict } = batch
+    if (users.length === 0) return []
+    // Only an update changes the users that it finds.
+    const lock = onConflict === 'update' ? engine.lock : ''
+    const existing = yield* findUsers(`${engine.selectUsers} ${lock}`, users)
+    const planned = yield* planWithIds(batch, existing)
+    const [created, changed] = [[...planned.created.values()], [...planned.changed.values()]]
+    if (changed.length > 0) {
+      const parked = idsToPark(existing, changed)
+      if (parked.length > 0) yield* ask(park, [JSON.stringify(parked)])
+      yield* ask(update, [rowsOf(changed)])
+    }
+    if (created.length > 0) {
+      const [[inserted] = [created.length]] = yield* ask<[number]>(insert, [rowsOf(created)])
+      if (inserted < created.length) throw new Race()
+    }
+    const words = writeWords([...changed, ...created])
+    if (words !== undefined) yield words
+    return planned.outcomes
+  }
+}
+
+const CHANGED_COLUMNS = ['name', 'name_lower', 'email', 'password_digest', 'updated_at']
+
+const STORED_COLUMNS = ['id', ...CHANGED_COLUMNS, 'created_at'].join(', ')
+
+const ROW_COLUMNS = ['CAST(value->>0 AS bigint) AS id']
+  .concat([...CHANGED_COLUMNS, 'created_at'].map((name, at) => `value->>${at + 1} AS ${name}`))
+  .join(', ')
+
+/** The set of `ROW_COLUMNS` of users. */
+function rowsOf(users: readonly UserRow[]): string {
+  const rows = users.map(({ id, name, email, passwordDigest, updatedAt, createdAt }) => {
+    return [id, name, foldCase(name), email, passwordDigest, updatedAt, createdAt]
+  })
+  return JSON.stringify(rows)
+}
+
+function assign(columns: readonly string[], from: string): string {
+  return columns.map(name => `${name} = ${from}.${name}`).join(', ')
+}
+
+/** The parameters of `selectUsers`. */
+function keysOf(rows: readonly ImportKeys[]): readonly string[] {
+  const ids = rows.flatMap(({ id }) => id ?? [])
+  return [rows.map(({ email }) => emailKey(email)), ids].map(keys => JSON.stringify(keys))
+}
+
+function toUser([id, name, email, passwordDigest, createdAt, updatedAt]: FoundRow): UserRow {
+  return { id, name, email, passwordDigest, createdAt, updatedAt }
+}
+
+/**
+ * The changed users whose present e-mail becomes that of another changed user. They get one that no user can have until they
+ * get their new one.
+ */
+function idsToPark(existing: readonly UserRow[], changed: readonly UserRow[]): [id: number][] {
+  const owners = new Map(existing.map(({ id, email }) => [emailKey(email), id]))
+  const ids = new Set(changed.map(({ id }) => id))
+  return changed.flatMap(({ id, email }) => {
+    const owner = owners.get(emailKey(email))
+    return owner === undefined || owner === id || !ids.has(owner) ? [] : [[owner]]
+  })
+}
+
+const COUNTS = ['created', 'updated', 'unchanged', 'skipped', 'rejected'] as const
+
+const CHECKPOINT_COLUMNS = [
+  ...['record_count', 'records_hash', 'rejects_bytes', 'is_finished', 'updated_at'],
+  ...['created_count', 'updated_count', 'unchanged_count', 'skipped_count', 'refused_count'],
+]
+
+type CheckpointRow = readonly [
+  ...[records: number, recordsHash: Buffer, rejectsBytes: number],
+  ...[isFinished: boolean | 0 | 1, updatedAt: string, ...counts: number[]],
+]
+
+const SELECT_CHECKPOINT = `SELECT ${CHECKPOINT_COLUMNS.join(', ')} FROM imports WHERE source = $1`
+
+const UPSERT_CHECKPOINT = `
+  INSERT INTO imports (source, ${CHECKPOINT_COLUMNS.join(', ')})
+  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
+  ON CONFLICT (source) DO UPDATE SET ${assign(CHECKPOINT_COLUMNS, 'excluded')}`
+
+function toCheckpoint(source: string, row: CheckpointRow): ImportCheckpoint {
+  const [records, recordsHash, rejectsBytes, isFinished, , ...counted] = row
+  const counts = Object.fromEntries(COUNTS.map((name, at) => [name, counted[at]])) as ImportCounts
+  return { source, records, recordsHash, rejectsBytes, counts, isFinished: Boolean(isFinished) }
+}
+
+/** `now` is in milliseconds since the epoch. */
+function checkpointValues(checkpoint: ImportCheckpoint, now: number): readonly unknown[] {
+  const { source, records, recordsHash, rejectsBytes, counts, isFinished } = checkpoint
+  const updatedAt = new Date(now).toISOString()
+  return [
+    ...[source, records, recordsHash, rejectsBytes, Number(isFinished), updatedAt],
+    ...COUNTS.map(name => counts[name]),
+  ]
+}

@@ -1,0 +1,108 @@
+import type { UserFilters, UserQuery, UserSelection, UserSort } from '../users/user-repository.ts'
+import { type Criterion, type FilterName, MAX_SORTED_USERS } from './list-plan.ts'
+
+/** How one statement reads users. */
+export interface Reading {
+  /** Of a page; a whole list is without a start. */
+  readonly asked: UserSelection & Partial<Pick<UserQuery, 'start'>>
+  readonly purpose: 'page' | 'count' | 'whole'
+  /** The users of these criteria are found first, and then sorted. */
+  readonly first: readonly Criterion[]
+  /** Whether it reads few users, whatever the values are. */
+  readonly isShort: boolean
+}
+
+/** What users are read from. */
+export interface Source {
+  readonly from: string
+  readonly conditions: readonly string[]
+  /** The conditions of the ranges that together hold all users after the start. */
+  readonly ranges: readonly (readonly string[])[]
+  /** The columns of the order. */
+  readonly order: readonly string[]
+  /** SQL for the JSON of a user of a whole list. It may be null for a user that does not match. */
+  readonly shown: string
+}
+
+/** What lists are in the SQL of an engine, with parameters as `@name`: those of `valuesOf`, and `key`, `id`, `limit` and `offset`. */
+export interface ListDialect {
+  /** Skipping this many users takes about a millisecond. */
+  readonly maxSkipped: number
+  /** The expression that each sort orders by. It is the first column of an index that ends in the id. */
+  readonly sortKeys: Readonly<Record<UserSort['by'], string>>
+  /** The columns of a page, and SQL for the JSON array of `page`, which has them. */
+  readonly columns: string
+  readonly json: string
+  readonly selectRevision: string
+  readonly selectAreWordsIndexed: string
+  /** The values of the parameters of filters and words. */
+  valuesOf(selection: UserSelection): Readonly<Record<string, unknown>>
+  /**
+   * What to count before a list is made that may read many users: criteria of which no index gives the users in the order of
+   * the list. If they are few, it is faster to find them and sort them. If they are many, it is faster to read the list in its
+   * order and skip the users that do not match.
+   */
+  criteriaToCount(selection: UserSelection): readonly (readonly Criterion[])[]
+  /** Counts the users that match some criteria, as `countFew` does. */
+  selectFew(criteria: readonly Criterion[]): string
+  sourceOf(reading: Reading): Source
+  /** Whether a page looks only at the next users of its order, among which too few may have the words. */
+  areWordsFar(selection: UserSelection, first: readonly Criterion[]): boolean
+  /** SQL for the sort key of the last user within the limit. */
+  lastKeyOf(query: UserQuery): string
+  /** The rows of a page, of which there is one more than the limit if more users follow. */
+  cut(rows: string, query: UserQuery, isShort: boolean): string
+}
+
+/** The sort keys that are the same in both engines. */
+export const SORT_COLUMNS = {
+  id: 'id',
+  name: 'name_lower',
+  created_at: 'created_at',
+  updated_at: 'updated_at',
+} as const
+
+/** The conditions of the filters that are the same in both engines. */
+export const COMPARISONS = {
+  name: 'name_lower = @name',
+  created_after: 'created_at > @created_after',
+  created_before: 'created_at < @created_before',
+  updated_after: 'updated_at > @updated_after',
+  updated_before: 'updated_at < @updated_before',
+} as const
+
+/** Counts rows up to one more than MAX_SORTED_USERS. */
+export function countFew(from: string, conditions: readonly string[]): string {
+  const rows = `SELECT 1 FROM ${from}${whereSql(conditions)} LIMIT ${MAX_SORTED_USERS + 1}`
+  return `SELECT count(*) FROM (${rows}) AS matches`
+}
+
+/** The WHERE clause; empty without conditions. */
+export function whereSql(conditions: readonly string[]): string {
+  return conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`
+}
+
+/** The columns of an order. No two users have the same e-mail, so their ids never decide it. */
+export function columnsOf(by: UserSort['by'], key: string, id = 'id'): readonly string[] {
+  if (by === 'id') return [id]
+  return by === 'email' ? [key] : [key, id]
+}
+
+/** What follows ORDER BY. */
+export function orderOf(columns: readonly string[], { descending }: UserSort): string {
+  return columns.map(column => `${column} ${descending ? 'DESC' : 'ASC'}`).join(', ')
+}
+
+/**
+ * Where users after the key of a position begin: at the bound of the order if that is further. The engines would read all
+ * users between the two. `least` and `greatest` are functions of SQL.
+ */
+export function startOf(
+  { by, descending }: UserSort,
+  filters: UserFilters,
+  { key = '@key', least, greatest }: { key?: string; least: string; greatest: string },
+): string {
+  const bound = `${by.replace('_at', '')}_${descending ? 'before' : 'after'}` as FilterName
+  if (filters[bound] === undefined) return key
+  return `${descending ? least : greatest}(${key}, @${bound})`
+}

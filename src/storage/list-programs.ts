@@ -1,0 +1,131 @@
+import { ServiceError } from '../errors.ts'
+import { lastIdOf, withoutLastUser } from '../users/stored-user.ts'
+import type { UserPage, UserQuery, UserSelection } from '../users/user-repository.ts'
+import { type ListDialect, orderOf, type Reading, whereSql } from './list-dialect.ts'
+import { type Criterion, fewOf, isPageOfIndex, MAX_SORTED_USERS, namesOf } from './list-plan.ts'
+import { type Asked, ask, type Program } from './programs.ts'
+
+/** The row of a page. */
+export type ListRow = readonly [
+  json: string,
+  length: number,
+  revision: string,
+  total: number | null,
+  /** The sort key of the last user within the limit; null in the order of ids. */
+  lastKey: string | null,
+  areWordsIndexed: 0 | 1 | boolean,
+]
+
+/** What lists of users do on an engine. Throw `words_unavailable` if users lack words. */
+export function createListPrograms(dialect: ListDialect) {
+  function* requireWords({ words }: UserSelection): Program<void> {
+    if (words.length === 0) return
+    const [[areIndexed] = [false]] = yield* ask(dialect.selectAreWordsIndexed)
+    if (!areIndexed) throw new ServiceError('words_unavailable')
+  }
+
+  function* readPage(query: UserQuery, first?: readonly Criterion[]): Program<UserPage> {
+    const { sql, values } = pageStatement(dialect, query, first)
+    const [row] = yield* ask<ListRow>(sql, values)
+    return pageOf(row as ListRow, query)
+  }
+
+  /** The criteria whose users are found first. They are few: sorting them is faster than skipping all others. */
+  function* findFirst(selection: UserSelection): Program<readonly Criterion[]> {
+    const few = fewOf(selection)
+    const counted = few.length > 0 ? [] : dialect.criteriaToCount(selection)
+    if (counted.length === 0) return few
+    const { sql, values } = countsStatement(dialect, selection, counted)
+    const [counts = []] = yield* ask<number[]>(sql, values)
+    const least = Math.min(...counts)
+    return (least <= MAX_SORTED_USERS && counted[counts.indexOf(least)]) || []
+  }
+
+  return {
+    /** Whether a page reads few users, whatever the values are. */
+    isShort: (query: UserQuery) => isPageOfIndex(query, dialect.maxSkipped),
+
+    /** Asks whether all users have their words, if the list needs them. */
+    requireWords,
+
+    readShort: (query: UserQuery) => readPage(query),
+
+    *readLong(query: UserQuery): Program<UserPage> {
+      const first = yield* findFirst(query)
+      const page = yield* readPage(query, first)
+      const isDone = page.next !== undefined || !dialect.areWordsFar(query, first)
+      return isDone ? page : yield* readPage(query, ['words'])
+    },
+
+    /** The statement of a whole list. Each row is the JSON of a user, or null. Words that are far are all found before the first user is sent. */
+    *planWhole(selection: UserSelection): Program<Asked> {
+      const first = yield* findFirst(selection)
+      const found = dialect.areWordsFar(selection, first) ? (['words'] as const) : first
+      const reading = { asked: selection, purpose: 'whole', first: found, isShort: false } as const
+      const { shown, from, conditions, order } = dialect.sourceOf(reading)
+      const by = orderOf(order, selection.sort)
+      const sql = `SELECT ${shown} FROM ${from}${whereSql(conditions)} ORDER BY ${by}`
+      return statementOf(sql, dialect.valuesOf(selection))
+    },
+  }
+}
+
+function pageOf(row: ListRow, { limit }: UserQuery): UserPage {
+  const [json, length, revision, count, lastKey, areWordsIndexed] = row
+  if (!areWordsIndexed) throw new ServiceError('words_unavailable')
+  const total = count ?? undefined
+  if (length <= limit) return { json, next: undefined, total, revision }
+  const page = withoutLastUser(json)
+  return { json: page, next: { key: lastKey ?? '', id: lastIdOf(page) }, total, revision }
+}
+
+/** The statement for a page, whose row is a `ListRow`. The users of the criteria `first` are found first and then sorted. */
+export function pageStatement(
+  dialect: ListDialect,
+  query: UserQuery,
+  first: readonly Criterion[] = fewOf(query),
+): Asked {
+  const isShort = isPageOfIndex(query, dialect.maxSkipped)
+  const { sort, words, withTotal, start, limit } = query
+  const reading: Reading = { asked: query, purpose: 'page', first, isShort }
+  const { from, conditions, ranges, order } = dialect.sourceOf(reading)
+  const columns = `${dialect.columns}, ${dialect.sortKeys[sort.by]} AS sort_key`
+  const rows = ranges
+    .map(range => `SELECT ${columns} FROM ${from}${whereSql([...range, ...conditions])}`)
+    .join(' UNION ALL ')
+  const total = withTotal ? countSql(dialect, { ...reading, purpose: 'count' }) : 'NULL'
+  const sql = `
+    SELECT ${dialect.json}, count(*), (${dialect.selectRevision}), (${total}),
+      ${sort.by === 'id' ? 'NULL' : dialect.lastKeyOf(query)}, (${words.length > 0 ? dialect.selectAreWordsIndexed : '1'})
+    FROM (${dialect.cut(`${rows} ORDER BY ${orderOf(order, sort)}`, query, isShort)}) AS page`
+  // As a literal with three dots it takes 3 µs more, a tenth of the time of a page of one user.
+  return statementOf(sql, Object.assign({ offset: 0, limit }, start, dialect.valuesOf(query)))
+}
+
+function countSql(dialect: ListDialect, reading: Reading): string {
+  const { filters, words } = reading.asked
+  if (words.length === 0 && namesOf(filters).length === 0)
+    return 'SELECT CAST(sum(user_count) AS bigint) FROM users_summary'
+  const { from, conditions } = dialect.sourceOf(reading)
+  return `SELECT count(*) FROM ${from}${whereSql(conditions)}`
+}
+
+/** Its row has the number of users that match each of some criteria, but at most one more than MAX_SORTED_USERS. */
+export function countsStatement(
+  dialect: ListDialect,
+  selection: UserSelection,
+  counted: readonly (readonly Criterion[])[],
+): Asked {
+  const counts = counted.map(criteria => `(${dialect.selectFew(criteria)})`)
+  return statementOf(`SELECT ${counts.join(', ')}`, dialect.valuesOf(selection))
+}
+
+/** The statement of SQL whose parameters have names, as in `@name`. */
+function statementOf(sql: string, values: Readonly<Record<string, unknown>>): Asked {
+  const names: string[] = []
+  const numbered = sql.replace(/@([a-z_]+)/g, (_, name: string) => {
+    if (!names.includes(name)) names.push(name)
+    return `$${names.indexOf(name) + 1}`
+  })
+  return { sql: numbered, values: names.map(name => values[name]) }
+}

@@ -1,0 +1,162 @@
+import type { UserSelection } from '../../users/user-repository.ts'
+import { ARE_WORDS_INDEXED } from '../index-next-users.ts'
+import {
+  COMPARISONS,
+  columnsOf,
+  countFew,
+  type ListDialect,
+  orderOf,
+  type Reading,
+  SORT_COLUMNS,
+  type Source,
+  startOf,
+  whereSql,
+} from '../list-dialect.ts'
+import {
+  type Criterion,
+  FILTER_COLUMNS,
+  type FilterName,
+  MAX_SORTED_USERS,
+  namesOf,
+  rangesOf,
+} from '../list-plan.ts'
+import { REPRESENTATION, representationOf, SELECT_REVISION } from './user-reads.ts'
+
+const SORT_KEYS = { ...SORT_COLUMNS, email: 'email_lower' }
+
+/** Whether few users with the words are read, all of them, or users in an order until a page is full. */
+type Read = 'few' | 'all' | 'ordered'
+
+const HAS_WORDS = 'words @@ @words::tsquery'
+
+const IDS_WITH_WORDS = `SELECT id FROM users_words WHERE ${HAS_WORDS}`
+
+const WORDS: Readonly<Record<Read, string>> = {
+  few: `id = ANY (ARRAY(${IDS_WITH_WORDS}))`,
+  all: `id IN (${IDS_WITH_WORDS})`,
+  // Within `coalesce` PostgreSQL takes it for true of every other user, otherwise of almost none, and reads and sorts all.
+  ordered: `coalesce((SELECT ${HAS_WORDS} FROM users_words WHERE users_words.id = users.id), false)`,
+}
+
+/** The condition of each filter. */
+const FILTERS: Readonly<Record<FilterName, string>> = {
+  ids: 'id = ANY (@ids::bigint[])',
+  emails: 'email_lower = ANY (@emails::text[])',
+  ...COMPARISONS,
+}
+
+/** As a range, of which only the index of names has the order. Users of one name have the order of any index for PostgreSQL. */
+const IN_NAMES = 'name_lower >= @name AND name_lower <= @name'
+
+/** All columns that a list needs. */
+const LISTED = 'id, name_lower, email_lower, created_at, updated_at, shown'
+
+/** Looking at the words of this many users takes a tenth of a second. */
+const WALKED_USERS = 20_000
+
+/** Looking at the words of twice as many takes about a millisecond. */
+const SAMPLE_USERS = 500
+
+const MAX_SHORT_OFFSET = 1000
+
+/** Lists in the SQL of PostgreSQL. */
+export const postgresListDialect: ListDialect = {
+  maxSkipped: MAX_SHORT_OFFSET,
+  sortKeys: SORT_KEYS,
+  columns: 'id, shown',
+  json: `'[' || coalesce(string_agg(${representationOf('page')}, ','), '') || ']'`,
+  selectRevision: SELECT_REVISION,
+  selectAreWordsIndexed: ARE_WORDS_INDEXED,
+
+  // PostgreSQL takes no text with NUL. No user has a control character in name or e-mail. Words hold only letters, marks and
+  // digits, so nothing in them means anything to `tsquery`.
+  valuesOf: ({ filters, words }) => ({
+    ...filters,
+    name: filters.name?.replaceAll('\0', '\u0001'),
+    emails: filters.emails?.map(email => email.replaceAll('\0', '\u0001')),
+    words: words.map(word => `'${word}':*`).join(' & '),
+  }),
+
+  criteriaToCount: ({ sort, filters, words }) => {
+    if (filters.name !== undefined) return []
+    const ranges = rangesOf(filters)
+    const isSorted = ranges.some(([name]) => name && FILTER_COLUMNS[name] === sort.by)
+    return [
+      ...(words.length > 0 ? [['words'] as const] : []),
+      ...(isSorted ? [] : ranges.slice(0, 1)),
+    ]
+  },
+
+  selectFew: criteria =>
+    criteria.includes('words')
+      ? SELECT_FEW_WITH_WORDS
+      : countFew('users', conditionsOf(criteria, 'all')),
+
+  sourceOf,
+
+  areWordsFar,
+
+  lastKeyOf: ({ limit }) => `(array_agg(sort_key))[${limit}]`,
+
+  cut: (rows, { limit, start }, isShort) => {
+    const most = limit + 1
+    if (!('offset' in start) || start.offset === 0) return `${rows} LIMIT ${most}`
+    if (!isShort) return `${rows} LIMIT ${most} OFFSET @offset`
+    // For an unknown OFFSET alone, PostgreSQL plans as if it were a tenth of the table.
+    const near = `${rows} LIMIT ${MAX_SHORT_OFFSET + most}`
+    return `SELECT * FROM (${near}) AS near LIMIT ${most} OFFSET @offset`
+  },
+}
+
+const [FIRST_WITH_WORDS, LAST_WITH_WORDS] = ['ASC', 'DESC'].map(
+  direction => `(
+    SELECT count(*) FROM (SELECT words FROM users_words ORDER BY id ${direction} LIMIT ${SAMPLE_USERS}) AS sample
+    WHERE ${HAS_WORDS})`,
+)
+
+/**
+ * Words that many of the first and of the last users have are not counted: their index would give all users with them before
+ * the first is counted.
+ */
+const SELECT_FEW_WITH_WORDS = `
+  SELECT CASE WHEN least(${FIRST_WITH_WORDS}, ${LAST_WITH_WORDS}) <= ${SAMPLE_USERS / 10}
+    THEN (${countFew('users_words', [HAS_WORDS])}) ELSE ${MAX_SORTED_USERS + 1} END`
+
+function areWordsFar({ filters, words }: UserSelection, first: readonly Criterion[]): boolean {
+  return first.length === 0 && words.length > 0 && filters.name === undefined
+}
+
+function sourceOf({ asked, purpose, first, isShort }: Reading): Source {
+  const { filters, words, start = { offset: 0 } } = asked
+  const names: readonly Criterion[] = namesOf(filters)
+  const criteria = words.length > 0 ? ['words' as const, ...names] : names
+  const isPage = purpose === 'page'
+  const isInNames = isPage && isShort && first.length === 0 && filters.name !== undefined
+  const sort = isInNames ? { ...asked.sort, by: 'name' as const } : asked.sort
+  const columns = columnsOf(sort.by, SORT_KEYS[sort.by])
+  const extremes = { least: 'least', greatest: 'greatest', key: isInNames ? '@name' : '@key' }
+  const key = startOf(sort, filters, extremes)
+  const position = columns.map(column => (column === 'id' ? '@id' : key))
+  const after = `(${columns}) ${sort.descending ? '<' : '>'} (${position})`
+  const range = 'offset' in start ? [] : [after]
+  const others = criteria.filter(name => !first.includes(name))
+  // Planned on its own, so that PostgreSQL does not read the whole list in its order to find few users.
+  const few = `(SELECT ${LISTED} FROM users${whereSql(conditionsOf(first, 'few'))} OFFSET 0) AS users`
+  const source = {
+    from: first.length === 0 ? 'users' : few,
+    conditions: conditionsOf(others, purpose === 'count' ? 'all' : 'ordered'),
+    ranges: [range],
+    order: columns,
+    shown: REPRESENTATION,
+  }
+  if (isInNames) return { ...source, conditions: [IN_NAMES] }
+  if (purpose === 'count' && String(criteria) === 'words')
+    return { ...source, from: 'users_words', conditions: [HAS_WORDS] }
+  if (!isPage || !areWordsFar(asked, first)) return source
+  const next = `SELECT ${LISTED} FROM users${whereSql(range)} ORDER BY ${orderOf(columns, sort)} LIMIT ${WALKED_USERS}`
+  return { ...source, from: `(${next}) AS users`, ranges: [[]] }
+}
+
+function conditionsOf(criteria: readonly Criterion[], read: Read): readonly string[] {
+  return criteria.map(name => (name === 'words' ? WORDS[read] : FILTERS[name]))
+}

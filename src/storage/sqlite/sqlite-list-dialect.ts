@@ -1,0 +1,148 @@
+import { ARE_WORDS_INDEXED } from '../index-next-users.ts'
+import {
+  COMPARISONS,
+  columnsOf,
+  countFew,
+  type ListDialect,
+  type Reading,
+  SORT_COLUMNS,
+  type Source,
+  startOf,
+} from '../list-dialect.ts'
+import {
+  type Criterion,
+  FILTER_COLUMNS,
+  type FilterName,
+  fewOf,
+  isInOrder,
+  namesOf,
+  rangesOf,
+} from '../list-plan.ts'
+import { REPRESENTATION, SELECT_REVISION } from './sqlite-user-rows.ts'
+import { matchOf } from './word-index.ts'
+
+const SORT_KEYS = { ...SORT_COLUMNS, email: 'lower(email)' }
+
+/** SQL for a JSON array as a list. */
+const listed = (name: 'ids' | 'emails') => `(SELECT value FROM json_each(@${name}))`
+
+/** The condition of each filter. */
+const FILTERS: Readonly<Record<FilterName, string>> = {
+  ids: `id IN ${listed('ids')}`,
+  emails: `lower(email) IN ${listed('emails')}`,
+  ...COMPARISONS,
+}
+
+/** Looks only at these users of the index of words. */
+const HAS_ROWID = {
+  ids: `users_words.rowid IN ${listed('ids')}`,
+  emails: `users_words.rowid IN (SELECT id FROM users WHERE lower(email) IN ${listed('emails')})`,
+}
+
+/** Throws when the time of a list is over. To call it for each user would take longer than to read the user. */
+const IN_TIME = '(users.id % 1009 > 0 OR is_in_time())'
+
+/** A whole list gets null for other users from time to time, so that its walk to the next user that matches can be interrupted. */
+const IS_LOOKED_AT = 'users.id % 1009 = 0'
+
+/** Lists in the SQL of SQLite. Those that may read many users call `is_in_time`. */
+export const sqliteListDialect: ListDialect = {
+  maxSkipped: 10_000,
+  sortKeys: SORT_KEYS,
+  columns: 'id, name, email, created_at, updated_at',
+  json: `json_group_array(${REPRESENTATION})`,
+  selectRevision: SELECT_REVISION,
+  selectAreWordsIndexed: ARE_WORDS_INDEXED,
+
+  valuesOf: ({ filters, words }) => {
+    const { ids, emails, ...others } = filters
+    const lists = { ids: JSON.stringify(ids), emails: JSON.stringify(emails) }
+    return { ...others, ...lists, words: matchOf(words) }
+  },
+
+  // The index of words finds enough users for a page, and its users are not counted.
+  criteriaToCount: ({ filters, words }) => (words.length > 0 ? [] : rangesOf(filters)),
+
+  selectFew: criteria => countFew('users', criteria.map(conditionOf)),
+
+  sourceOf,
+
+  areWordsFar: () => false,
+
+  // better-sqlite3 binds numbers as floating point.
+  lastKeyOf: () => 'json_group_array(sort_key) ->> CAST(@limit - 1 AS INTEGER)',
+
+  cut: rows => `${rows} LIMIT @limit + 1 OFFSET @offset`,
+}
+
+function sourceOf(reading: Reading): Source {
+  const { asked, purpose, isShort } = reading
+  const { sort, filters, words } = asked
+  const hasWords = words.length > 0
+  const names = namesOf(filters)
+  const checks = names.filter(name => !isFound(name, reading)).map(conditionOf)
+  const found = names
+    .filter(name => isFound(name, reading))
+    .map(name => (hasWords ? HAS_ROWID[name as 'ids' | 'emails'] : conditionOf(name)))
+  const all = checks.join(' AND ')
+  const isWalked = purpose === 'whole' && checks.length > 0
+  // A plus keeps SQLite from finding and sorting all users of a filter where the page is full after a few of the list.
+  const others = checks.map(check => (hasWords ? check : `+${check}`))
+  const isTimed = hasWords || (purpose !== 'whole' && !isShort)
+  return {
+    from: hasWords
+      ? 'users_words CROSS JOIN users ON users.id = users_words.rowid'
+      : `users${indexedSql(reading)}`,
+    conditions: [
+      // First, because SQLite asks no further once a condition does not hold.
+      ...(isTimed ? [IN_TIME] : []),
+      ...(hasWords ? ['users_words MATCH @words'] : []),
+      ...found,
+      ...(isWalked ? [`(${all} OR ${IS_LOOKED_AT})`] : others),
+    ],
+    ranges: rangesAfter(asked),
+    // The index of words gives users in the order of ids, so that the first ones are enough for a page.
+    order: columnsOf(sort.by, SORT_KEYS[sort.by], hasWords ? 'users_words.rowid' : 'id'),
+    shown: isWalked ? `iif(${all}, ${REPRESENTATION}, NULL)` : REPRESENTATION,
+  }
+}
+
+/** Whether the users of a filter are found by an index: that of the first ones, or one that has the order of the list. */
+function isFound(name: FilterName, { asked, purpose, first }: Reading): boolean {
+  if (first.includes(name)) return true
+  if (asked.words.length > 0 || fewOf(asked).length > 0) return false
+  return isInOrder(name, asked.sort) || (purpose === 'count' && first.length === 0)
+}
+
+function indexedSql({ asked, purpose, first }: Reading): string {
+  const [name] = first
+  if (name === undefined) {
+    // Looking up many users of an index takes longer than reading the whole table.
+    const hasMany = purpose === 'count' && rangesOf(asked.filters).length > 1
+    return hasMany ? ' NOT INDEXED' : ''
+  }
+  const isFew = fewOf(asked).length > 0
+  return isFew ? '' : ` INDEXED BY users_by_${FILTER_COLUMNS[name as FilterName]}`
+}
+
+function rangesAfter(asked: Reading['asked']): Source['ranges'] {
+  const { sort, filters, words, start = { offset: 0 } } = asked
+  if ('offset' in start) return [[]]
+  const beyond = sort.descending ? '<' : '>'
+  const hasWords = words.length > 0
+  // FTS5 seeks only to an integer, and better-sqlite3 binds numbers as floating point.
+  if (sort.by === 'id' && hasWords) return [[`users_words.rowid ${beyond} CAST(@id AS INTEGER)`]]
+  const plus = fewOf(asked).length > 0 && !hasWords ? '+' : ''
+  const afterId = `${plus}id ${beyond} @id`
+  if (sort.by === 'id') return [[afterId]]
+  const key = `${plus}${SORT_KEYS[sort.by]}`
+  const afterKey = `${key} ${beyond} ${startOf(sort, filters, { least: 'min', greatest: 'max' })}`
+  if (sort.by === 'email') return [[afterKey]]
+  // For (key, id) > (@key, @id) SQLite seeks by the first column only, and would read all users with the same name.
+  const sameKey = [`${key} = @key`, afterId]
+  return hasWords ? [[`(${sameKey.join(' AND ')} OR ${afterKey})`]] : [sameKey, [afterKey]]
+}
+
+function conditionOf(criterion: Criterion): string {
+  return FILTERS[criterion as FilterName]
+}
