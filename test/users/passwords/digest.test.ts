@@ -147,6 +147,21 @@ test('verifyEvenly says what a digest judges: all of a password but for bcrypt, 
   }
 })
 
+test.each([
+  '$P$FIQRaTwmfeRo7ud9Fh4E2PdI0S3r.L0',
+  '$5$rounds=100000$salt$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc8',
+])('the event loop turns between the rounds of %s', async text => {
+  let turns = 0
+  const count = () => {
+    turns++
+    counter = setImmediate(count)
+  }
+  let counter = setImmediate(count)
+  expect(await parseDigest(text)?.verify(PASSWORD)).toBe(false)
+  clearImmediate(counter)
+  expect(turns).toBeGreaterThan(100)
+})
+
 test('kinds tell only what a verification costs', () => {
   const kindOf = (text: string) => parseDigest(text)?.kind
   const key = unpadded(randomBytes(32))
