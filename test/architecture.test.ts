@@ -40,7 +40,8 @@ const ALLOWED = tableOf(`
   ops: config http http/openapi waiting
   limits: errors http limits/rules waiting
   http/pages: errors http http/openapi
-  users/passwords: errors native-package
+  users/passwords: errors users/passwords/digests
+  users/passwords/digests: native-package
   server: config errors http
   limits/rules: config errors http
   http/openapi: errors http
@@ -75,8 +76,8 @@ const PACKAGE_DOORS = tableOf(`
   jsonc-parser: limits
   commander: cli
   csv-stringify/sync: cli
-  @node-rs/argon2: users/passwords/digest.ts
-  @node-rs/bcrypt: users/passwords/digest.ts`)
+  @node-rs/argon2: users/passwords/digests/argon2.ts
+  @node-rs/bcrypt: users/passwords/digests/bcrypt.ts`)
 
 /** Names with what follows `: ` on their line and on those that begin with four more blanks. */
 function tableOf(text: string): ReadonlyMap<string, readonly string[]> {

@@ -1,8 +1,8 @@
 import { ServiceError } from '../errors.ts'
 import type { Cursors } from './cursor.ts'
 import { type CreatedUser, createOnce } from './idempotency.ts'
-import { isCurrentDigest } from './passwords/digest.ts'
 import type { PasswordHasher } from './passwords/hasher.ts'
+import { isCurrentDigest } from './passwords/parse-digest.ts'
 import { createUserLists, createWholeLists } from './user-lists.ts'
 import type {
   NewUser,

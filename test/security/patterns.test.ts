@@ -26,6 +26,7 @@ const ATTACKS: readonly string[] = [
   ...['a/b|;|x', 'a/b|; \t|x', 'a/b|;a=b |x', 'a/b|;a="b" |"', 'a/b;a="|\\"|x', 'a/b;a="|\\\\'],
   ...['|a/b,|/', 'a/|b|/', '|;a', '|;a="', '|a=b', '|a|@', "|a'|@", 'a@|a.|!', 'a@|a-|.'],
   ...['a@|a.|1', 'a@a|-|.', 'a@a.|a|1', '|a@', '|a.a@|.', '|2024-02-29', '|2026-'],
+  ...['pbkdf2:sha1:|1|!', 'pbkdf2:sha1:1$s$|00|!', '$firescrypt$a$a$|a|$', '|$a', '{ssha}|A|!'],
 ]
 
 /** So long that quadratic time takes minutes, and linear time a few milliseconds. */

@@ -1,7 +1,7 @@
 import { hashSync as hashArgon2 } from '@node-rs/argon2'
 import { hashSync as hashBcrypt } from '@node-rs/bcrypt'
 import { beforeAll, describe, expect, test } from 'vitest'
-import { isCurrentDigest } from '../../src/users/passwords/digest.ts'
+import { isCurrentDigest } from '../../src/users/passwords/parse-digest.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 import { executeSql, holdWrites, selectRows } from '../support/sql.ts'
@@ -177,6 +177,25 @@ describe('a successful verification', () => {
     await app.http.get('/users').set('If-None-Match', etag).expect(304)
     expect((await app.http.get(`/users/${user.id}`)).body).toEqual(user)
     expect(await storedDigest(user)).toBe(upgraded)
+  })
+
+  test.each([
+    '$2b$04$RQtlsC7ue5hODLwZHch7Sel0enVDRiap0oh/n5J50yj5VZhBrQeE2',
+    '$pbkdf2-sha1$i=1000$m1MKQWgNIUQIYYzR+t9biw$UGKLicaM2dryfo0bbyDAf3SMcFA',
+    '$scrypt$ln=10,r=8,p=1$CiGEkPI+hzDmPAdASGltDQ$RZnYBHOWE1WUr618QLlWxrdAXqKi7+ClZanCUCcCelY',
+    '$P$6WqZKeuyw96p4tPBCfeA4z2FFtwsxB1',
+    '$5$saltstring$vc6YOOogU4kWVvwga8e9zTFgKcy4tb5LaPxIiPJzqEC',
+    '$ldap-sha1$$L55TUjtiq8FBorTWAZ0jy6g129A',
+  ])('replaces %s, as a PUT of the same password does', async digest => {
+    const user = await createWithDigest(digest)
+    await verify({ email: user.email, password: 'correct horsf' }).expect(422)
+    await verify({ email: user.email }).expect(200)
+    await untilPasses(async () => expect(isCurrentDigest(await storedDigest(user))).toBe(true))
+    await verify({ email: user.email }).expect(200)
+    const other = await createWithDigest(digest)
+    const sent = { user: { password } }
+    expect((await app.http.put(`/users/${other.id}`).send(sent)).body).toEqual(other)
+    await untilPasses(async () => expect(isCurrentDigest(await storedDigest(other))).toBe(true))
   })
 
   test('is answered while the database takes no writes, and a later one replaces the digest', async () => {

@@ -6,8 +6,9 @@ import { FILE_FORMATS } from './format.ts'
 import type { ImportFlags } from './import.ts'
 
 const IMPORT_HELP = `
-Fields: name, email, password or password_digest (Argon2, bcrypt or scrypt), and optionally id, created_at and updated_at,
-which are kept as given. The first line of a CSV file names its fields. Other fields are ignored.`
+Fields: name, email, password or password_digest (docs/import-and-export.md lists its kinds), and optionally id,
+created_at and updated_at, which are kept as given. The first line of a CSV file names its fields. Other fields are
+ignored.`
 
 /** Adds `import` and `export`. */
 export function addTransferCommands(program: Command, { terminal, run }: CommandContext): void {

@@ -2,7 +2,9 @@ import { createHmac, randomBytes } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import { ServiceError } from '../../errors.ts'
 import { performance, sleep } from '../../timers.ts'
-import { DECOY, judgedBytesOf, kindOfDigest, makeDigest, verifyDigest } from './digest.ts'
+import { DECOY, makeDigest } from './digests/argon2.ts'
+import type { Digest } from './digests/digest.ts'
+import { parseDigest } from './parse-digest.ts'
 
 export type PasswordHasher = ReturnType<typeof createPasswordHasher>
 
@@ -49,8 +51,9 @@ export function createPasswordHasher(
     /** Whether `digest` was made from `password`. False if the digest does not judge all of the password. */
     verify: (digest: string, password: string): Promise<boolean> =>
       inTurn(async () => {
-        const isJudged = (form: string) => Buffer.byteLength(form) <= judgedBytesOf(digest)
-        const form = await findVerified(digest, formsOf(password).filter(isJudged))
+        const known = parseDigest(digest)
+        const isJudged = (form: string) => Buffer.byteLength(form) <= judgedBytesOf(known)
+        const form = await findVerified(known, formsOf(password).filter(isJudged))
         return form !== undefined
       }),
 
@@ -65,16 +68,17 @@ export function createPasswordHasher(
     ): Promise<'whole' | 'beginning' | false> => {
       // Counted separately: failed logins that sleep must not take places in the queue.
       if (asleep >= maxWaiting) throw new ServiceError('overloaded')
+      const known = parseDigest(digest)
       const forms = formsOf(password)
       const { form, tookMs } = await inTurn(async () => {
         const startedAt = performance.now()
-        const form = await findVerified(digest, forms)
+        const form = await findVerified(known, forms)
         return { form, tookMs: performance.now() - startedAt }
       })
       if (form !== undefined) {
-        return Buffer.byteLength(form) < judgedBytesOf(digest) ? 'whole' : 'beginning'
+        return Buffer.byteLength(form) < judgedBytesOf(known) ? 'whole' : 'beginning'
       }
-      const restMs = timing.restOf({ kind: kindOfDigest(digest), tookMs, runs: forms.length })
+      const restMs = timing.restOf({ kind: known?.kind ?? '', tookMs, runs: forms.length })
       asleep++
       if (restMs > 0) await sleep(restMs)
       asleep--
@@ -99,9 +103,17 @@ export function createTrialHasher(passwords: PasswordHasher): PasswordHasher {
   }
 }
 
-async function findVerified(digest: string, forms: readonly string[]): Promise<string | undefined> {
-  for (const form of forms) if (await verifyDigest(digest, form)) return form
+async function findVerified(
+  digest: Digest | undefined,
+  forms: readonly string[],
+): Promise<string | undefined> {
+  if (!digest?.isAffordable) return undefined
+  for (const form of forms) if (await digest.verify(form)) return form
   return undefined
+}
+
+function judgedBytesOf(digest: Digest | undefined): number {
+  return digest?.judgedBytes ?? Infinity
 }
 
 /** What a digest may be of: another system may have made it from a password that was not normalised. */
@@ -122,6 +134,9 @@ const KNOWN_MS = 3_600_000
 
 /** How much one verification changes the estimate of the machine's load. */
 const LOAD_STEP = 0.1
+
+/** A kind that takes less says nothing about the load: it varies too much. */
+const MIN_TELLING_MS = 5
 
 /** The largest load that one verification can show. If it took longer, something else delayed it. */
 const MAX_LOAD = 4
@@ -149,7 +164,9 @@ export function createLoginTiming(now: () => number) {
       const seenAt = now()
       for (const [name, last] of kinds) if (seenAt - last.seenAt > KNOWN_MS) kinds.delete(name)
       const shortest = kinds.get(kind)?.shortestMs ?? 0
-      if (shortest > 0) load += LOAD_STEP * (Math.min(Math.max(ms / shortest, 1), MAX_LOAD) - load)
+      if (shortest >= MIN_TELLING_MS) {
+        load += LOAD_STEP * (Math.min(Math.max(ms / shortest, 1), MAX_LOAD) - load)
+      }
       kinds.set(kind, { shortestMs: Math.min(shortest || ms, ms), seenAt })
       const slowest = Math.max(...[...kinds.values()].map(known => known.shortestMs))
       return slowest * load * runs - tookMs

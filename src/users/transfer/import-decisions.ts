@@ -1,3 +1,4 @@
+import { canonicalOf } from '../passwords/parse-digest.ts'
 import { decideChange, requireExactId } from '../stored-user.ts'
 import type { UserRow } from '../user-repository.ts'
 import type { ConflictPolicy, ImportedUser, ImportOutcome } from './user-import-store.ts'
@@ -38,7 +39,10 @@ export function createImportDecisions(options: {
     return { outcome: 'created', after }
   }
 
-  function change(before: UserRow, { name, email, passwordDigest }: ImportedUser): ImportDecision {
+  function change(before: UserRow, { name, email, ...row }: ImportedUser): ImportDecision {
+    const { passwordDigest: stored } = before
+    const isKept = stored !== null && row.passwordDigest === canonicalOf(stored)
+    const passwordDigest = isKept ? stored : row.passwordDigest
     // Nothing was compared with a digest before, so the digest cannot be another one.
     const after = decideChange(before, { name, email, passwordDigest }, { now: now() }) as UserRow
     if (after === before) return { outcome: 'unchanged' }

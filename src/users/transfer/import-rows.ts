@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import type { FieldError } from '../../errors.ts'
 import { instantMs, instantText, MAX_SHOWN_MS, MIN_SHOWN_MS, NO_INSTANT } from '../../http/query.ts'
-import { isPasswordDigest } from '../passwords/digest.ts'
 import type { PasswordHasher } from '../passwords/hasher.ts'
+import { isDigestLike, parseDigest } from '../passwords/parse-digest.ts'
 import { MAX_ID } from '../stored-user.ts'
 import { createUserFields, parseUser, type UserRulesOptions, userSchema } from '../user-schemas.ts'
 import { emailKey } from './import-decisions.ts'
@@ -48,10 +48,7 @@ const importFields = {
     .optional(),
   created_at: time.optional(),
   updated_at: time.optional(),
-  password_digest: z
-    .string('must be a string')
-    .refine(isPasswordDigest, 'is not a digest of Argon2, bcrypt or scrypt that can be verified')
-    .nullish(),
+  password_digest: z.string('must be a string').transform(toCanonical).nullish(),
 }
 
 /** The names of all fields that a row may have. */
@@ -59,7 +56,16 @@ export const IMPORT_COLUMNS = ['name', 'email', 'password', ...Object.keys(impor
 
 /** The schema of a row: the fields that `user` has in the body of a create, and `importFields`. */
 export function createImportRules(options: UserRulesOptions) {
-  return userSchema({ ...createUserFields(options), ...importFields })
+  const fields = createUserFields(options)
+  const password = z
+    .unknown()
+    .refine(value => typeof value !== 'string' || !isDigestLike(value), {
+      error: 'is a digest: the field for digests is password_digest',
+      abort: true,
+    })
+    .pipe(fields.password)
+    .optional()
+  return userSchema({ ...fields, password, ...importFields })
     .refine(row => row.password == null || row.password_digest == null, {
       message: 'cannot be given together with password',
       path: ['password_digest'],
@@ -124,6 +130,18 @@ export async function prepareBatch(
     }))
   })
   return Promise.all(prepared)
+}
+
+/** The canonical form of a digest. */
+function toCanonical(text: string, context: z.RefinementCtx): string {
+  const digest = parseDigest(text)
+  if (digest?.isAffordable) return digest.text
+  context.addIssue(
+    digest === undefined
+      ? 'is not a digest of a known kind'
+      : 'would take too much memory or time to verify',
+  )
+  return z.NEVER
 }
 
 function messagesByField(errors: readonly FieldError[]): RejectedRow['errors'] {

@@ -1,5 +1,6 @@
 import type { SentParameter } from '../../http/query.ts'
 import { parseWholeList } from '../list-query.ts'
+import { canonicalOf } from '../passwords/parse-digest.ts'
 import { idOf, splitUsers } from '../stored-user.ts'
 import type { UserJson, UserPage, UserQuery, UserRepository } from '../user-repository.ts'
 
@@ -34,8 +35,9 @@ export function exportPages({ users, parameters, withDigests }: UserExportOption
   async function addDigests(page: readonly UserJson[]): Promise<readonly UserJson[]> {
     const digests = await users.findDigests(page.map(idOf))
     return page.map(json => {
-      const digest = digests.get(idOf(json)) ?? null
-      return `${json.slice(0, -1)},"password_digest":${JSON.stringify(digest)}}`
+      const digest = digests.get(idOf(json))
+      const shown = JSON.stringify(digest == null ? null : canonicalOf(digest))
+      return `${json.slice(0, -1)},"password_digest":${shown}}`
     })
   }
 

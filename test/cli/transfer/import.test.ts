@@ -1,7 +1,7 @@
 import { existsSync, linkSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { hashSync as hashBcrypt } from '@node-rs/bcrypt'
 import { describe, expect, test } from 'vitest'
+import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import { modeOf } from '../../support/databases.ts'
 import { ask } from '../../support/json-requests.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
@@ -19,6 +19,8 @@ import {
 const TIME = '2020-01-31T12:00:00.000Z'
 
 const ANN = { name: 'Ann', email: 'ann@example.com' }
+
+const BCRYPT = '$2b$04$RQtlsC7ue5hODLwZHch7Sel0enVDRiap0oh/n5J50yj5VZhBrQeE2'
 
 const KEEP_REJECTS = ['--rejects', 'rejects.ndjson']
 
@@ -110,22 +112,42 @@ test('import reads standard input, as NDJSON without --format', async () => {
   expect(namesIn(cwd)).toEqual(['Ann', 'Bea'])
 })
 
-test('import hashes a password, and stores a digest unchanged', async () => {
-  const digest = hashBcrypt('correct horse', 4)
-  const bea = { name: 'Bea', email: 'bea@example.com', password_digest: digest }
+test('import hashes a password, and stores a digest in its canonical form', async () => {
+  const bea = { name: 'Bea', email: 'bea@example.com', password_digest: `{CRYPT}${BCRYPT}` }
   const cwd = folderWith(ndjson([{ ...ANN, password: 'correct horse' }, bea]))
   expect((await importing(cwd, 'users.ndjson')).code).toBe(0)
   expect(usersIn(cwd)).toMatchObject([
     { password_digest: expect.stringMatching(/^\$argon2id\$/) },
-    { password_digest: digest },
+    { password_digest: BCRYPT },
   ])
+})
+
+test('a digest in another spelling than the stored one is no change, and exports have one form', async () => {
+  const row = { ...ANN, password_digest: BCRYPT }
+  const cwd = folderWith(ndjson([row]))
+  await importing(cwd, 'users.ndjson')
+  const database = new Database(join(cwd, 'data', 'users.db'))
+  const spelled = BCRYPT.replace('$2b$', '$2y$')
+  database.prepare('UPDATE users SET password_digest = ?').run(spelled)
+  database.close()
+  for (const password_digest of [BCRYPT, `{BLF-CRYPT}${spelled}`]) {
+    writeFileSync(join(cwd, 'other.ndjson'), ndjson([{ ...row, password_digest }]))
+    const options = ['--on-conflict', 'update', '--restart', '--json']
+    const summary = await stdoutOf(importing(cwd, 'other.ndjson', ...options))
+    expect(JSON.parse(summary)).toMatchObject({ unchanged: 1 })
+  }
+  expect(usersIn(cwd)).toMatchObject([{ password_digest: spelled }])
+  const args = ['export', '-', '--with-digests']
+  expect(JSON.parse(await stdoutOf(runCommand({ cwd, args })))).toMatchObject(row)
 })
 
 describe('a row is rejected', () => {
   const NO_ID = { id: ['must be a whole number from 1 to 9007199254740991'] }
   const NO_INSTANT = ['must be an ISO 8601 instant with Z or an offset']
-  const NO_DIGEST = ['is not a digest of Argon2, bcrypt or scrypt that can be verified']
-  const BOTH = { password: 'correct horse', password_digest: hashBcrypt('x', 4) }
+  const NO_DIGEST = ['is not a digest of a known kind']
+  const COSTLY = ['would take too much memory or time to verify']
+  const IS_DIGEST = { password: ['is a digest: the field for digests is password_digest'] }
+  const BOTH = { password: 'correct horse', password_digest: BCRYPT }
 
   const REJECTED: readonly (readonly [row: unknown, errors: Record<string, string[]>])[] = [
     ['no JSON', { row: ['is not JSON'] }],
@@ -150,6 +172,12 @@ describe('a row is rejected', () => {
       { updated_at: ['is before created_at'] },
     ],
     [{ ...ANN, password_digest: 'secret' }, { password_digest: NO_DIGEST }],
+    [{ ...ANN, password_digest: BCRYPT.replace('$04$', '$17$') }, { password_digest: COSTLY }],
+    [{ ...ANN, password_digest: 7 }, { password_digest: ['must be a string'] }],
+    [{ ...ANN, password: BCRYPT }, IS_DIGEST],
+    [{ ...ANN, password: BCRYPT.replace('$04$', '$17$') }, IS_DIGEST],
+    [{ ...ANN, password: 'pbkdf2_sha256$600000$salt$hash=' }, IS_DIGEST],
+    [{ ...ANN, password: `scrypt:32768:8:1$salt$${'a'.repeat(128)}` }, IS_DIGEST],
     [{ ...ANN, ...BOTH }, { password_digest: ['cannot be given together with password'] }],
   ]
 
@@ -159,10 +187,10 @@ describe('a row is rejected', () => {
     const latin1 = Buffer.from('{"name":"J\xf6rg","email":"j@example.com"}\n', 'latin1')
     const cwd = folderWith(Buffer.concat([Buffer.from(text), latin1]))
     const stdout = await stdoutOf(importing(cwd, 'users.ndjson', ...KEEP_REJECTS), 3)
-    expect(stdout).toMatch(/^15 rows, 1 created, 14 rejected; /)
+    expect(stdout).toMatch(/^21 rows, 1 created, 20 rejected; /)
     expect(rejectsIn(cwd)).toEqual([
       ...REJECTED.map(([, errors], index) => ({ line: index + 2, errors })),
-      { line: 16, errors: { row: ['is not UTF-8'] } },
+      { line: 22, errors: { row: ['is not UTF-8'] } },
     ])
     expect(modeOf(join(cwd, 'rejects.ndjson'))).toBe(0o600)
     expect(usersIn(cwd)).toMatchObject([ANN])

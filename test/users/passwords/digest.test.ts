@@ -1,13 +1,13 @@
-import { randomBytes, scryptSync } from 'node:crypto'
+import { createHash, createHmac, randomBytes, scryptSync } from 'node:crypto'
 import { hashSync as hashArgon2 } from '@node-rs/argon2'
 import { hashSync as hashBcrypt } from '@node-rs/bcrypt'
 import { expect, test } from 'vitest'
+import { createPasswordHasher } from '../../../src/users/passwords/hasher.ts'
 import {
   isCurrentDigest,
-  isPasswordDigest,
-  verifyDigest,
-} from '../../../src/users/passwords/digest.ts'
-import { createPasswordHasher } from '../../../src/users/passwords/hasher.ts'
+  isDigestLike,
+  parseDigest,
+} from '../../../src/users/passwords/parse-digest.ts'
 
 const PASSWORD = 'correct horse'
 
@@ -34,10 +34,10 @@ test.each([
   ['scrypt', scryptDigest(PASSWORD)],
   ['scrypt in two lanes', scryptDigest(PASSWORD, { ln: 4, r: 1, p: 2 })],
 ])('a digest of %s is recognised, and verifies only its own password', async (_kind, digest) => {
-  expect(isPasswordDigest(digest)).toBe(true)
-  expect(await verifyDigest(digest, PASSWORD)).toBe(true)
+  expect(parseDigest(digest)?.isAffordable).toBe(true)
+  expect(await parseDigest(digest)?.verify(PASSWORD)).toBe(true)
   for (const wrong of ['wrong horse', `${PASSWORD}\0`, `${PASSWORD}\0${PASSWORD}`]) {
-    expect(await verifyDigest(digest, wrong)).toBe(false)
+    expect(await parseDigest(digest)?.verify(wrong)).toBe(false)
   }
 })
 
@@ -47,23 +47,130 @@ test.each([
   '$1$salt$5f4dcc3b5aa765d61d8327deb882cf99',
   '$argon2id$v=19$m=65536,t=3,p=4$c2FsdHNhbHQ',
   '$argon2id$v=18$m=65536,t=3,p=4$c2FsdHNhbHRzYWx0$aGFzaGhhc2hoYXNoaGFzaA',
-  '$argon2id$v=19$m=4194304,t=3,p=4$c2FsdHNhbHRzYWx0$aGFzaGhhc2hoYXNoaGFzaA',
-  '$argon2id$v=19$m=65536,t=999,p=4$c2FsdHNhbHRzYWx0$aGFzaGhhc2hoYXNoaGFzaA',
   '$argon2id$v=19$m=65536,t=3,p=0$c2FsdHNhbHRzYWx0$aGFzaGhhc2hoYXNoaGFzaA',
+  '$argon2id$v=19$m=31,t=3,p=4$c2FsdHNhbHRzYWx0$aGFzaGhhc2hoYXNoaGFzaA',
+  '$argon2id$v=19$m=65536,t=3,p=4,keyid=AB$c2FsdHNhbHRzYWx0$aGFzaGhhc2hoYXNoaGFzaA',
   '$argon2id$v=19$m=65536,t=3,p=4$c2FsdHNhbHRzYWx0A$aGFzaGhhc2hoYXNoaGFzaA',
   '$argon2id$v=19$m=65536,t=3,p=4$c2FsdHNhbHRzYWx0$aGFzaGhhc2hoYXNoaGFzaB',
-  '$2b$31$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy',
+  '$2b$03$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy',
+  '$2b$32$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy',
   '$2x$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy',
+  'bcrypt_sha256$2b$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy',
   '$2b$10$short',
-  '$scrypt$ln=18,r=8,p=5$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
-  '$scrypt$ln=17,r=8,p=16$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
   '$scrypt$ln=16,r=0,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
   '$scrypt$ln=16,r=1,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
-  '$pbkdf2-sha256$i=1000$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
+  'scrypt:32767:8:1$salt$948c3d8c8a8935ef11dca007dd88f8af',
+  'scrypt:32768:8:1$salt$948c3d8c8a8935ef11dca007dd88f8a',
+  '$firescrypt$ln=14,r=8,p=1$42xEC+ixf3L2lw$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
+  '$firescrypt$ln=14,r=8,p=1$42xEC+ixf3L2lw$aGFzaGhhc2hoYXNoaGFzaGhhc2g$Bw$aGFzaGhhc2hoYXNoaGFzaA',
+  '$pbkdf2-sha256$i=0$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
+  '$pbkdf2-sha384$i=1000$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
+  'pbkdf2_sha256$600000$salt$hash=',
+  // From the tests of ASP.NET Identity: one byte less or more, an unknown hash function, a key that is too short.
+  'AAABAgMEBQYHCAkKCwwNDg+ukCEMDf0yyQ29NYubggE=',
+  'AAABAgMEBQYHCAkKCwwNDg+ukCEMDf0yyQ29NYubggHIVY0sdEUfdyeM+E1LtH1uJgAAAAAAAAAAAAA=',
+  'AQAAAAMAACcQAAAAEB98ik4rMnThQzVdtfVfStpq0EpSA4tnEhciZTU8kznWADk4TOPsjRjqrA7PGIfxlQ==',
+  'AQAAAAIAAAAyAAAAEOMwvh3+FZxqkdMBz2ekgGhwQ4A=',
+  '$P$9IQRaTwmfeRo7ud9Fh4E2PdI0S3r!L0',
+  '$P$4IQRaTwmfeRo7ud9Fh4E2PdI0S3r.L0',
+  '$5$rounds=999$salt$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc8',
+  '$6$salt$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc8',
+  '$5$seventeen.letters$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc8',
+  '{SSHA}L55TUjtiq8FBorTWAZ0jy6g129A=',
+  '{SHA}CAfc+IBJYhvVFVWRfUgaqnZMnurwnhNC',
+  '{SSHA384}CAfc+IBJYhvVFVWRfUgaqnZMnurwnhNC',
   `${BCRYPT}\n`,
 ])('%j is not a digest that can be verified', async digest => {
-  expect(isPasswordDigest(digest)).toBe(false)
-  expect(await verifyDigest(digest, PASSWORD)).toBe(false)
+  expect(parseDigest(digest)).toBeUndefined()
+  expect(await createPasswordHasher().verify(digest, PASSWORD)).toBe(false)
+})
+
+test.each([
+  '$argon2id$v=19$m=4194304,t=3,p=4$c2FsdHNhbHRzYWx0$aGFzaGhhc2hoYXNoaGFzaA',
+  '$argon2id$v=19$m=65536,t=999,p=4$c2FsdHNhbHRzYWx0$aGFzaGhhc2hoYXNoaGFzaA',
+  '$argon2id$v=19$m=65536,t=3,p=17$c2FsdHNhbHRzYWx0$aGFzaGhhc2hoYXNoaGFzaA',
+  '$2b$17$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy',
+  '$wp$2y$31$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy',
+  '$scrypt$ln=19,r=8,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
+  '$scrypt$ln=18,r=8,p=5$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
+  '$scrypt$ln=17,r=8,p=16$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
+  '$firescrypt$ln=31,r=8,p=1$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaA$Bw==$a2V5a2V5a2V5a2V5a2V5aw',
+  '$pbkdf2-sha256$i=5000001$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
+  // Two blocks of SHA-1.
+  '$pbkdf2-sha1$i=2500001$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2hoYXNoaGFzaA',
+  '$P$JIQRaTwmfeRo7ud9Fh4E2PdI0S3r.L0',
+  '$5$rounds=1000001$salt$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc8',
+])('%j is a digest that costs too much, and is not computed', async digest => {
+  expect(parseDigest(digest)).toMatchObject({ isAffordable: false })
+  expect(await createPasswordHasher().verify(digest, PASSWORD)).toBe(false)
+  expect(await createPasswordHasher().verifyEvenly(digest, PASSWORD)).toBe(false)
+})
+
+test.each([
+  ...[`{CRYPT}${BCRYPT}`, 'pbkdf2_sha256$600000$salt$hash=', 'scrypt:32768:8:1$salt'],
+  ...[
+    '$argon2id$v=19$m=65536',
+    '{ssha}CAfc+IBJYhvVFVWR',
+    'bcrypt$$2b$12$',
+    `$6$s$${'a'.repeat(85)}.`,
+  ],
+  ...['$P$9IQRaTwmfeRo7ud9Fh4E2PdI0S3r.L0', `$2b$31$${'a'.repeat(53)}`],
+])('%j looks like a digest', text => {
+  expect(isDigestLike(text)).toBe(true)
+})
+
+test.each([
+  '$5$bills',
+  '$P$rince',
+  '$2b or not',
+  '{MD5} and horse',
+  'scrypt: salt',
+  'pbkdf2-horse',
+  'AAAAAAAAAAAAAAAA',
+])('%j looks like a password', text => {
+  expect(isDigestLike(text)).toBe(false)
+})
+
+test('verifyEvenly says what a digest judges: all of a password but for bcrypt, beyond 72 bytes', async () => {
+  const { verifyEvenly } = createPasswordHasher()
+  const bytes = 'x'.repeat(72)
+  const hashed = createHash('sha256').update(bytes).digest('hex')
+  const keyed = createHmac('sha384', 'wp-sha384').update(bytes).digest('base64')
+  expect(await verifyEvenly(hashBcrypt(bytes, 4), bytes)).toBe('beginning')
+  for (const digest of [
+    `bcrypt_sha256$${hashBcrypt(hashed, 4)}`,
+    `$wp${hashBcrypt(keyed, 4)}`,
+    `{SHA}${createHash('sha1').update(bytes).digest('base64')}`,
+  ]) {
+    expect(await verifyEvenly(digest, bytes)).toBe('whole')
+    expect(await verifyEvenly(digest, `${bytes}x`)).toBe(false)
+  }
+})
+
+test.each([
+  '$P$FIQRaTwmfeRo7ud9Fh4E2PdI0S3r.L0',
+  '$5$rounds=100000$salt$5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc8',
+])('the event loop turns between the rounds of %s', async text => {
+  let turns = 0
+  const count = () => {
+    turns++
+    counter = setImmediate(count)
+  }
+  let counter = setImmediate(count)
+  expect(await parseDigest(text)?.verify(PASSWORD)).toBe(false)
+  clearImmediate(counter)
+  expect(turns).toBeGreaterThan(100)
+})
+
+test('kinds tell only what a verification costs', () => {
+  const kindOf = (text: string) => parseDigest(text)?.kind
+  const key = unpadded(randomBytes(32))
+  expect(kindOf(`$wp${BCRYPT}`)).toBe(kindOf(`{CRYPT}${BCRYPT}`))
+  expect(kindOf(BCRYPT.replace('$04$', '$05$'))).not.toBe(kindOf(BCRYPT))
+  // A key of 32 bytes takes two runs with SHA-1.
+  expect(kindOf(`$pbkdf2-sha1$i=1000$c2FsdA$${key}`)).toBe(
+    kindOf(`$pbkdf2-sha1$i=2000$c2FsdHNhbHQ$${unpadded(randomBytes(20))}`),
+  )
 })
 
 // The parameters of the OWASP Password Storage Cheat Sheet, and the largest accepted ones.
@@ -72,7 +179,7 @@ test.each([
   ...['ln=18,r=8,p=4', 'ln=10,r=8,p=16'],
 ])('scrypt with %s is accepted', parameters => {
   const digest = `$scrypt$${parameters}$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g`
-  expect(isPasswordDigest(digest)).toBe(true)
+  expect(parseDigest(digest)?.isAffordable).toBe(true)
 })
 
 test('every accepted digest can be verified, however long its salt and its hash are', async () => {
@@ -83,7 +190,8 @@ test('every accepted digest can be verified, however long its salt and its hash 
         `$argon2${kind}$m=8,t=1,p=1$c2FsdHNhbHRzYWx0$${text}`,
         `$scrypt$ln=4,r=1,p=1$c2FsdHNhbHQ$${text}`,
       ])
-      for (const digest of digests) expect(await verifyDigest(digest, PASSWORD)).toBe(false)
+      for (const digest of digests)
+        expect((await parseDigest(digest)?.verify(PASSWORD)) ?? false).toBe(false)
     }
   }
 })
@@ -100,7 +208,7 @@ test.each([
   ['a short hash', CURRENT.replace(/[^$]*$/, 'A'.repeat(22)), false],
   ['scrypt', scryptDigest(PASSWORD), false],
 ])('a digest of %s is kept or replaced after a login', (_kind, digest, isCurrent) => {
-  expect([isPasswordDigest(digest), isCurrentDigest(digest)]).toEqual([true, isCurrent])
+  expect([parseDigest(digest)?.isAffordable, isCurrentDigest(digest)]).toEqual([true, isCurrent])
 })
 
 test('a digest of another system verifies a password as typed and normalised, and no other', async () => {

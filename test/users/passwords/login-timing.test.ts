@@ -46,3 +46,11 @@ test('restOf follows the load of the machine, but not what held up one verificat
   restOf({ ...busy, tookMs: 60_000 })
   expect(restOf({ ...busy, tookMs: 25 })).toBeLessThan(275)
 })
+
+test('restOf learns nothing about the load from a kind that takes no time', () => {
+  const { restOf } = createLoginTiming(createFakeClock().now)
+  const usual = { kind: 'usual', tookMs: 25, runs: 1 }
+  restOf(usual)
+  for (const tookMs of [0.01, 0.5, 0.5, 0.5]) restOf({ kind: 'fast', tookMs, runs: 1 })
+  expect(restOf(usual)).toBe(0)
+})

@@ -1,0 +1,21 @@
+/** A stored password, as its system made it. */
+export interface Digest {
+  /** The canonical form: it begins with `$`, and is the same for all spellings of one digest. */
+  readonly text: string
+  /** Digests of one kind take the same time to verify. */
+  readonly kind: string
+  /** Whether a verification takes at most `MAX_MEMORY_KIB` and a few seconds. */
+  readonly isAffordable: boolean
+  /** Whether it is at least as hard to guess as a new digest of this service. */
+  readonly isCurrent?: boolean
+  /** How many bytes of a password make a difference. Undefined: all. */
+  readonly judgedBytes?: number
+  /** Whether the system that made the digest lets this password in. */
+  verify(password: string): Promise<boolean>
+}
+
+/**
+ * Memory that one verification may take. Several run at once, so without a limit an imported
+ * digest could take all memory of the machine.
+ */
+export const MAX_MEMORY_KIB = 256 * 1024
