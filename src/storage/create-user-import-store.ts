@@ -90,7 +90,7 @@ interface Plan {
   readonly outcomes: readonly ImportOutcome[]
   /** The places of the rows that create users. */
   readonly places: readonly number[]
-  /** The users that these rows create, by id, as they are after all rows. */
+  /** The users that these rows create, in their order, by id, as they are after all rows. */
   readonly created: ReadonlyMap<number, UserRow>
   /** Existing users, in the same way. */
   readonly changed: ReadonlyMap<number, UserRow>
@@ -147,7 +147,7 @@ export function createBatchWriter(engine: ImportEngine, { now, endsAtConflict }:
     const { places, created } = likely
     if (takeIds === undefined || places.length === 0) return likely
     const taken = yield* takeIds(places.map(place => batch.users[place]?.id))
-    if (taken.every(id => created.has(id))) return likely
+    if (String(taken) === String([...created.keys()])) return likely
     const ids = new Map(places.map((place, index) => [place, taken[index]]))
     return plan(batch, existing, place => {
       const id = ids.get(place)

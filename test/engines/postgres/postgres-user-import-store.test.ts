@@ -141,6 +141,15 @@ describe('when another writer comes in between', () => {
     expect((await users()).map(({ name }) => name)).toEqual(['Ann', 'Beatrice'])
   })
 
+  test('an id that it took, for a user that is gone, is not given out again', async () => {
+    const { sql, connections, users } = await openStore(Date.now)
+    const take = disturbed(connections, 'take_user_ids', () => sql(`${insert}; ${remove}`))
+    const store = createPostgresUserImportStore(take, Date.now)
+    const both = [ANN, { ...CID, id: 2 }]
+    expect(await importUsers(store, both, 'skip')).toEqual(['created', 'skipped'])
+    expect(await users()).toMatchObject([{ name: 'Ann', id: 2 }])
+  })
+
   test('each time, write gives up with storage_unavailable', async () => {
     const { sql, connections, users } = await openStore(Date.now)
     let times = 0
