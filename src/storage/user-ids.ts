@@ -5,5 +5,5 @@ export const LAST_GIVEN_ID = {
   postgres: `coalesce(pg_sequence_last_value('users_id_seq'::regclass), 0)`,
 }
 
-/** SQL for the greatest id of a user; 0 if there is none. */
+/** SQL for the greatest id of a user; 0 without users. */
 export const GREATEST_ID = `coalesce((SELECT max(id) FROM users), 0)`
