@@ -233,6 +233,10 @@ async function openKeys(
     openKeyRing({
       ...clocks,
       store: apiKeys,
+      onChange: (change, { name, scopes, expiresAt }) => {
+        const expires = expiresAt === Infinity ? undefined : new Date(expiresAt).toISOString()
+        log.info({ key: name, scopes: [...scopes], expires }, `API key ${change}`)
+      },
       onReadFailure: fail('cannot refresh API keys, keeping those already loaded'),
       onRecordFailure: fail('cannot record when API keys were used'),
     }),

@@ -21,6 +21,8 @@ export interface KeyRingOptions {
   readonly now: () => number
   /** Milliseconds of a clock that never goes back. */
   readonly monotonicNow: () => number
+  /** Called for each key that any process has created or revoked since this one opened the ring. */
+  readonly onChange: (change: 'created' | 'revoked', key: ValidKey & { expiresAt: number }) => void
   /** Called for the first of several failures in a row. */
   readonly onReadFailure: (error: unknown) => void
   /** Called for the first of several failures in a row. */
@@ -50,16 +52,21 @@ interface Usage {
 export async function openKeyRing(options: KeyRingOptions) {
   const { store, now, monotonicNow } = options
   let entries: ReadonlyMap<string, Entry> = new Map()
+  let isOpen = false
   let isClosing = false
 
   async function read(): Promise<void> {
     const keys = await store.list()
+    const previous = entries
     entries = new Map(
       keys.map(key => {
         const id = key.hash.toString('base64')
-        return [id, toEntry(key, entries.get(id)?.usage)]
+        return [id, toEntry(key, previous.get(id)?.usage)]
       }),
     )
+    if (!isOpen) return
+    for (const [id, key] of previous) if (!entries.has(id)) options.onChange('revoked', key)
+    for (const [id, key] of entries) if (!previous.has(id)) options.onChange('created', key)
   }
 
   /** Records the uses of keys, each key at most once a minute. What fails is recorded a minute later. */
@@ -87,6 +94,7 @@ export async function openKeyRing(options: KeyRingOptions) {
     everyMs: FOLLOW_EVERY_MS,
     onFailure: options.onReadFailure,
   })
+  isOpen = true
   const recorder = repeat({
     work: record,
     everyMs: FOLLOW_EVERY_MS,

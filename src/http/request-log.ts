@@ -37,7 +37,7 @@ const SANE_REQUEST_ID = /^[\w.-]{1,128}$/
 
 /**
  * Gives each request its id, and writes one log line when it ends, answered or not. The line has the template of the route,
- * not the path or query, which may contain an address or a name.
+ * not the path or query, which may contain an address or a name, and of a user the id.
  */
 export function requestLog({
   log,
@@ -74,8 +74,8 @@ export function requestLog({
         userAgent: logText(request.headers['user-agent']),
         trace_id: traceId,
       }
-      const { logFields, errorReason } = request
-      const fields = Object.assign(line, logFields, errorReason && { reason: errorReason })
+      const { subject, logFields, errorReason } = request
+      const fields = Object.assign(line, subject, logFields, errorReason && { reason: errorReason })
       log[levelOf(request)](fields, 'request')
     })
     next()

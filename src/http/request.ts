@@ -2,6 +2,14 @@ import type { ErrorCode } from '../errors.ts'
 
 /** The fields that the service adds to Express' request and response, apart from those of the limits. Nothing imports this file. */
 
+/** Fields of the log line of a request. */
+interface Subject {
+  /** The id of the user that it has read, created, changed, deleted or verified. */
+  readonly user?: number | undefined
+  /** The names of the attributes that it created or changed the user by. */
+  readonly fields?: readonly string[]
+}
+
 declare global {
   namespace Express {
     interface Request {
@@ -37,6 +45,9 @@ declare global {
 
       /** Further fields of its log line. Set by the limits and the check of keys; read by the request log. */
       logFields?: Readonly<Record<string, unknown>> | undefined
+
+      /** Which users it was about, once it has succeeded. Set by the routes of users; read by the request log. */
+      subject?: Subject
 
       /**
        * Headers that the limits add to the response, whatever its status. Read by `writeReply`. Not set on the response

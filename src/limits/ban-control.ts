@@ -5,10 +5,13 @@ import type { Ban, BanPage, BanQuery, BanSelection, BanStore } from './ban-store
 export interface BanControl {
   /** Also those that this process has just made. */
   list(query: BanQuery): Promise<BanPage>
-  /** Bans a client. Once this resolves, this process obeys the ban. Throws `validation_failed`. */
-  add(order: BanOrder): Promise<Ban>
+  /**
+   * Bans a client. Once this resolves, this process obeys the ban. The log line has the id of the request, as that of `lift`.
+   * Throws `validation_failed`.
+   */
+  add(order: BanOrder, requestId?: string): Promise<Ban>
   /** Lifts bans. Once this resolves, this process has forgotten them and their strikes. Returns how many were in force. */
-  lift(selection: BanSelection): Promise<number>
+  lift(selection: BanSelection, requestId?: string): Promise<number>
 }
 
 /** An operator's order to ban a client as if it had broken a rule. Nothing in it has been checked. */

@@ -114,7 +114,7 @@ export function createBanControl(options: BanControlOptions): BanControl {
       return banStore.list(query)
     },
 
-    add: async order => {
+    add: async (order, requestId) => {
       const surroundings = { bans: limiter.banRules(), isCounting: store !== undefined }
       const checked = checkBanOrder(order, surroundings)
       if ('mistakes' in checked) throw banRefused(checked.mistakes)
@@ -122,18 +122,18 @@ export function createBanControl(options: BanControlOptions): BanControl {
       await bans.saved()
       await banStore.save(ban)
       bans.obey(ban)
-      notices.banChanged('made', ban)
+      notices.banChanged('made', ban, requestId)
       await forgetStrikes(ban, options)
       return ban
     },
 
-    lift: async selection => {
+    lift: async (selection, requestId) => {
       await bans.saved()
       const lifted = await banStore.lift(selection)
       // While the bans are still in force here: a strike that is counted with those before would begin another one.
       await forgetAll(lifted)
       await bans.forget(lifted)
-      for (const ban of lifted) notices.banChanged('lifted', ban)
+      for (const ban of lifted) notices.banChanged('lifted', ban, requestId)
       return lifted.length
     },
   }

@@ -53,12 +53,17 @@ export function createNotices(options: RuleLinesOptions) {
       const { type, rule, dryRun, limit, period, request } = notice
       lines.write({ level, message, source: ruleText(type, rule) }, () => {
         const client = logText(factsOf(request).ip)
-        return { type, rule, dryRun, limit, period, client, ...more }
+        const requestId = request.id
+        return { requestId, type, rule, dryRun, limit, period, client, ...more }
       })
     },
 
-    /** Logs that an operator has made a ban or lifted it. */
-    banChanged: (change: 'made' | 'lifted', { rule, clientKey, endsAt }: Ban): void => {
+    /** Logs that an operator has made a ban or lifted it, by the request of this id. */
+    banChanged: (
+      change: 'made' | 'lifted',
+      { rule, clientKey, endsAt }: Ban,
+      requestId?: string,
+    ): void => {
       const isMade = change === 'made'
       const level = isMade ? 'warn' : 'info'
       const message = `${isMade ? 'client banned' : 'ban lifted'} by an operator`
@@ -67,7 +72,7 @@ export function createNotices(options: RuleLinesOptions) {
         const [address = ''] = clientKey.split('/')
         const client = isIP(address) === 0 ? undefined : clientKey
         const banEndsAt = isMade ? new Date(endsAt).toISOString() : undefined
-        return { type: 'ban', rule, client, banEndsAt }
+        return { requestId, type: 'ban', rule, client, banEndsAt }
       })
     },
 

@@ -87,9 +87,9 @@ function formatShort(record: LogRecord): string | undefined {
   }
 }
 
-/** For example `POST /users 201 19 ms`; a refusal is followed by its reason. */
+/** For example `POST /users 201 19 ms 127.0.0.1 (web-2026)`, with the API key; a refusal is followed by its reason. */
 function formatRequest({ method, route, status, aborted, ms, ...record }: LogRecord): string {
-  const { reason, type, rule, dryRun } = record
+  const { client, key, reason, type, rule, dryRun } = record
   const time = Number(ms) < 1 ? '<1' : Math.round(Number(ms))
   const decision = dryRun ? 'dry run of' : 'by'
   return [
@@ -98,6 +98,8 @@ function formatRequest({ method, route, status, aborted, ms, ...record }: LogRec
     status,
     aborted && 'aborted',
     ms !== undefined && `${time} ms`,
+    client,
+    key && `(${key})`,
     reason,
     type !== undefined && `${decision} ${type} ${JSON.stringify(rule)}`,
   ]

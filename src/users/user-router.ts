@@ -16,6 +16,7 @@ import type { StreamReply } from '../http/stream.ts'
 import { type ChangeFeed, EVENT_STREAM_TYPE } from './change-feed.ts'
 import { NDJSON_TYPE, type UserList } from './user-lists.ts'
 import type { StoredUser } from './user-repository.ts'
+import { attributesIn } from './user-schemas.ts'
 import type { UserService } from './user-service.ts'
 
 export interface UserRouterOptions {
@@ -46,6 +47,7 @@ export function createUserRouter(
   async function create(request: Request): Promise<Reply> {
     const key = parseIdempotencyKey(request.headers['idempotency-key'])
     const { user, isReplay } = await users.create(request.body, key)
+    request.subject = { user: user.id, fields: attributesIn(request.body) }
     return userReply(201, user, {
       Location: `${mountPath(request)}/users/${user.id}`,
       ...(isReplay && { 'Idempotency-Replayed': 'true' }),
@@ -54,22 +56,29 @@ export function createUserRouter(
 
   async function read(request: Request): Promise<Reply> {
     const user = await users.read(idInPath(request))
+    request.subject = { user: user.id }
     return isFresh(request, user.version) ? notModified(user.version) : userReply(200, user)
   }
 
   async function update(request: Request): Promise<Reply> {
     const precondition = preconditionOf(request.headers)
-    return userReply(200, await users.update(idInPath(request), request.body, precondition))
+    const user = await users.update(idInPath(request), request.body, precondition)
+    request.subject = { user: user.id, fields: attributesIn(request.body) }
+    return userReply(200, user)
   }
 
   async function remove(request: Request): Promise<Reply> {
-    await users.delete(idInPath(request), preconditionOf(request.headers))
+    const user = idInPath(request)
+    await users.delete(user, preconditionOf(request.headers))
+    request.subject = { user }
     return { status: 204 }
   }
 
   /** Without an ETag: the response is the result of the verification, and not the state of its path. */
-  async function verify({ body }: Request): Promise<Reply> {
-    return { status: 200, body: (await users.verify(body)).json }
+  async function verify(request: Request): Promise<Reply> {
+    const user = await users.verify(request.body)
+    request.subject = { user: user.id }
+    return { status: 200, body: user.json }
   }
 
   const change = [

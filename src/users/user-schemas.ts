@@ -172,6 +172,14 @@ export function parseBody<T>(schema: z.ZodType<T>, body: unknown): Parsed<T> {
   return parseUser(schema, Object(body).user)
 }
 
+const ATTRIBUTES = ['name', 'email', 'password'] as const
+
+/** The attributes that a body with a valid user has, by name. */
+export function attributesIn(body: unknown): readonly string[] {
+  const { user } = body as { readonly user: Readonly<Record<string, unknown>> }
+  return ATTRIBUTES.filter(name => user[name] !== undefined)
+}
+
 /** Checks any value by the schema of a user. Errors of the user as a whole are those of the field `user`. */
 export function parseUser<T>(schema: z.ZodType<T>, value: unknown): Parsed<T> {
   const result = schema.safeParse(value)

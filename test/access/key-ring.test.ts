@@ -41,7 +41,7 @@ async function open(keys: StoredApiKey[] = [stored(KEY)]) {
   const [wall, steady] = [createFakeClock(), createFakeClock(0)]
   const onReadFailure = vi.fn()
   const onRecordFailure = vi.fn()
-  const reports = { onReadFailure, onRecordFailure }
+  const reports = { onReadFailure, onRecordFailure, onChange: () => {} }
   const ring = await openKeyRing({ store, now: wall.now, monotonicNow: steady.now, ...reports })
   onTestFinished(() => ring.close())
   return {

@@ -1,9 +1,11 @@
 import { describe, expect, test } from 'vitest'
+import { addKey, withKeyStore } from '../support/api-keys.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { sendRaw } from '../support/raw-http.ts'
 import { askAndClose, requestBytes } from '../support/raw-request.ts'
 import { shareTestApp } from '../support/shared-app.ts'
+import { until } from '../support/until.ts'
 
 const NEW_ID = /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/
 
@@ -85,6 +87,87 @@ test('the line of a request has the beginning of a long User-Agent, and none if 
   const line = linesOf('long')?.[0]
   expect(agent.startsWith(String(line?.userAgent))).toBe(true)
   expect(JSON.stringify(line).length).toBeLessThan(1000)
+})
+
+describe('the line of a request that is about one user', () => {
+  const own = shareTestApp({ keys: [{ name: 'web' }] })
+  const ANN = newUserBody({ name: 'Ann', email: 'ann@example.com', password: 'a password of Ann' })
+  const { user } = ANN
+  const ALL = ['name', 'email', 'password']
+
+  test.each<[string, object | undefined, status: number, about: object]>([
+    ['POST /users', ANN, 201, { user: 1, fields: ALL }],
+    ['POST /users', ANN, 422, {}],
+    ['GET /users/1', undefined, 200, { user: 1 }],
+    ['HEAD /users/1', undefined, 200, { user: 1 }],
+    ['GET /users/2', undefined, 404, {}],
+    [
+      'PUT /users/1',
+      { user: { password: null, name: 'Ann', 'ann@x.co': 1 } },
+      200,
+      { user: 1, fields: ['name', 'password'] },
+    ],
+    ['PATCH /users/1', { user: { email: 'ANN@example.com' } }, 200, { user: 1, fields: ['email'] }],
+    ['PUT /users/1', { user: {} }, 200, { user: 1, fields: [] }],
+    ['PUT /users/1', { user: { name: '' } }, 422, {}],
+    ['PUT /users/1', ANN, 200, { user: 1, fields: ALL }],
+    ['POST /password-verifications', { user: { ...user, password: 'wrong' } }, 422, {}],
+    ['POST /password-verifications', { user }, 200, { user: 1 }],
+    ['GET /users', undefined, 200, {}],
+    ['DELETE /users/1', undefined, 204, { user: 1 }],
+    ['DELETE /users/1', undefined, 404, {}],
+  ])('%s with %j, answered %d, has %j', async (line, body, status, about) => {
+    const [method = '', path = ''] = line.split(' ')
+    const sending = own.http[method.toLowerCase() as 'get'](path)
+    const answer = await sending.set('Authorization', own.bearers[0] ?? '').send(body)
+    const [shown, ...others] = linesOf(answer.headers['x-request-id'], own) ?? []
+    expect(others).toEqual([])
+    const { user: id, fields } = shown ?? {}
+    expect({ user: id, fields }).toEqual(about)
+    expect(shown).toMatchObject({ key: 'web', status })
+    expect(own.logText.join()).not.toMatch(/ann@|"Ann|x\.co|a password/i)
+  })
+
+  test('has them for an answer that is repeated or not modified', async () => {
+    const { http, logLines } = await openTestApp()
+    for (const id of ['first', 'again']) {
+      const sending = http.post('/users').set({ 'Idempotency-Key': 'key', 'X-Request-Id': id })
+      await sending.send(ANN).expect(201)
+    }
+    await http.get('/users/1').set({ 'If-None-Match': '*', 'X-Request-Id': 'same' }).expect(304)
+    expect(
+      logLines.flatMap(({ requestId, user, fields }) => (user ? [[requestId, user, fields]] : [])),
+    ).toEqual([
+      ['first', 1, ALL],
+      ['again', 1, ALL],
+      ['same', 1, undefined],
+    ])
+  })
+})
+
+test('a key that is created or revoked has a line with its name and scopes, and those of the start have none', async () => {
+  const { databaseUrl, logLines } = await openTestApp({ keys: [{ name: 'old' }] })
+  const lines = () => logLines.filter(({ msg }) => String(msg).startsWith('API key'))
+  const ended = { name: 'web', scopes: ['users:read'], expiresAt: Date.UTC(2099, 0) } as const
+  const key = await addKey(databaseUrl, ended)
+  await until(() => lines().length === 1)
+  // Another one of the same name.
+  await withKeyStore(databaseUrl, store => store.revoke('web'))
+  await addKey(databaseUrl, { name: 'web' })
+  await withKeyStore(databaseUrl, store => store.revoke('old'))
+  await until(() => lines().length === 4)
+  const web = { level: 30, key: 'web', scopes: ['users:read'], expires: '2099-01-01T00:00:00.000Z' }
+  const all = ['users:read', 'users:write', 'passwords:verify']
+  expect(lines()[0]).toMatchObject({ msg: 'API key created', ...web })
+  expect(lines()).toContainEqual(expect.objectContaining({ msg: 'API key revoked', ...web }))
+  for (const [change, name] of [
+    ['created', 'web'],
+    ['revoked', 'old'],
+  ]) {
+    const line = { msg: `API key ${change}`, key: name, scopes: all }
+    expect(lines()).toContainEqual(expect.objectContaining(line))
+  }
+  expect(JSON.stringify(lines())).not.toContain(key)
 })
 
 test.each([...['0', 'A-z_0.9', 'f47ac10b-58cc-4372-a567-0e02b2c3d479', 'x'.repeat(128)]])(

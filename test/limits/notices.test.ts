@@ -71,7 +71,10 @@ describe.each<Kind>([
     if (type === 'track') expect(line).not.toHaveProperty('dryRun')
     else expect(line).toMatchObject({ status: 200, ...mark })
     if (type !== 'throttle' && type !== 'rateLimit') return
-    expect(app.linesOf('limit exceeded')).toEqual([expect.objectContaining({ level: 40, ...mark })])
+    const { requestId } = app.linesOf('request').find(({ rule }) => rule === 'one') ?? {}
+    expect(app.linesOf('limit exceeded')).toEqual([
+      expect.objectContaining({ level: 40, requestId, ...mark }),
+    ])
   })
 })
 

@@ -97,9 +97,11 @@ test.skipIf(!hasScript)(
     await ask({ url }, 'POST /users', newUserBody())
     await fetch(`${url}/ann@example.com`)
     expect((await linesAfterStart(3)).slice(1)).toEqual([
-      expect.stringMatching(`^${time} GET /docs 200 (<1|\\d+) ms$`),
-      expect.stringMatching(`^${time} POST /users 201 (<1|\\d+) ms$`),
-      expect.stringMatching(`^${time} GET \\(no route\\) 404 (<1|\\d+) ms path_not_found$`),
+      expect.stringMatching(`^${time} GET /docs 200 (<1|\\d+) ms 127.0.0.1$`),
+      expect.stringMatching(`^${time} POST /users 201 (<1|\\d+) ms 127.0.0.1$`),
+      expect.stringMatching(
+        `^${time} GET \\(no route\\) 404 (<1|\\d+) ms 127.0.0.1 path_not_found$`,
+      ),
     ])
     // Ctrl-C.
     const closed = once(child, 'close')
@@ -110,13 +112,18 @@ test.skipIf(!hasScript)(
 )
 
 const GET = { msg: 'request', method: 'GET', route: '/users', status: 200, ms: 0.4 }
+const BY_KEY = { client: '192.0.2.7', key: 'web-2026' }
 const BY_RULE = { status: 429, reason: 'rate_limited', type: 'throttle', rule: 'a "b"' }
 const URL_OF_PORT = { url: 'http://127.0.0.1:9464', port: 9464 }
 
 test.each([
   [GET, 'GET /users 200 <1 ms'],
+  [{ ...GET, ...BY_KEY }, 'GET /users 200 <1 ms 192.0.2.7 (web-2026)'],
   [{ ...GET, status: undefined, aborted: true, ms: 18.6 }, 'GET /users aborted 19 ms'],
-  [{ ...GET, ...BY_RULE }, 'GET /users 429 <1 ms rate_limited by throttle "a \\"b\\""'],
+  [
+    { ...GET, ...BY_KEY, ...BY_RULE },
+    'GET /users 429 <1 ms 192.0.2.7 (web-2026) rate_limited by throttle "a \\"b\\""',
+  ],
   [{ ...GET, type: 'ban', rule: 'x', dryRun: true }, 'GET /users 200 <1 ms dry run of ban "x"'],
   [
     { msg: 'request refused', status: 400, reason: 'request_malformed' },

@@ -85,13 +85,13 @@ export function createOperationsRouter(
     return jsonReply(200, body, { Link: next })
   }
 
-  async function addBan({ body }: Request): Promise<Reply> {
-    return jsonReply(201, jsonOf(await bans.add(parseBanOrder(body)), now()))
+  async function addBan({ body, id }: Request): Promise<Reply> {
+    return jsonReply(201, jsonOf(await bans.add(parseBanOrder(body), id), now()))
   }
 
-  async function liftBans({ url }: Request): Promise<Reply> {
+  async function liftBans({ url, id }: Request): Promise<Reply> {
     const selection = await parseBanLift(queryParameters(url))
-    return jsonReply(200, { lifted: await bans.lift(selection) })
+    return jsonReply(200, { lifted: await bans.lift(selection, id) })
   }
 
   const router = createRouter()

@@ -59,12 +59,13 @@ describe('POST /bans', () => {
     await get(A).expect(403).expect('Retry-After', '3600')
     await get('192.0.2.2').expect(200)
     await app.ops.get('/bans').set('X-Forwarded-For', A).expect(200)
-    await app.ops.delete(`/bans?client=${A}`).expect(200, { lifted: 1 })
+    const lifting = app.ops.delete(`/bans?client=${A}`).set('X-Request-Id', 'lifting')
+    await lifting.expect(200, { lifted: 1 })
     await get(A).expect(200)
-    const lines = app.logLines.map(({ msg }) => String(msg))
-    expect(lines.filter(line => line.includes(' by a'))).toEqual([
-      'client banned by an operator',
-      'ban lifted by an operator',
+    const lines = app.logLines.filter(({ msg }) => String(msg).includes(' by a'))
+    expect(lines).toMatchObject([
+      { msg: 'client banned by an operator', requestId: expect.any(String) },
+      { msg: 'ban lifted by an operator', requestId: 'lifting' },
     ])
   })
 

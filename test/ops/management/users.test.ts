@@ -102,7 +102,7 @@ test('a user is created, found, corrected, given a password and deleted, without
     throttle: [{ name: 'none', limit: 1, period: '1 hour' }],
     rateLimits: [{ to: 1, within: 60 }],
   }
-  const { ops, http, bearers } = await openManagedApp({
+  const { ops, http, bearers, logLines } = await openManagedApp({
     ...LOCKED,
     ...{ limits, keys: [{ scopes: ['passwords:verify'] }] },
   })
@@ -126,7 +126,18 @@ test('a user is created, found, corrected, given a password and deleted, without
   const user = { email: 'ann@example.com', password: 'a new password' }
   const asClient = { Authorization: bearers[0] ?? '' }
   await http.post('/password-verifications').set(asClient).send({ user }).expect(200)
+  await ops.get('/users/1').set(BEARER).expect(200)
   await ops.delete('/users/1').set(BEARER).expect(204)
+  const seen = logLines.filter(({ port }) => port === 'management')
+  const about = seen.flatMap(({ level, method, user, fields }) =>
+    level === 30 && user === 1 ? [[method, fields]] : [],
+  )
+  expect(about).toEqual([
+    ['POST', ['name', 'email']],
+    ['PUT', ['name', 'password']],
+    ['GET', undefined],
+    ['DELETE', undefined],
+  ])
   await ops.delete('/users/1').set(BEARER).expect(404)
 })
 
