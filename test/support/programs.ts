@@ -29,6 +29,9 @@ export const canUseNginx = spawnSync('nginx', ['-v']).status === 0
 /** Whether tests can start a PgBouncer. */
 export const canUsePgBouncer = areInstalled('pgbouncer')
 
+/** Whether tests can run the commands that ask the log. */
+export const canUseJq = areInstalled('jq')
+
 /** Whether tests can make disks and clocks that fail, by a library in C that is preloaded. */
 export const canFailDisks = process.platform === 'linux' && areInstalled('cc')
 
@@ -52,6 +55,7 @@ export const SKIPPED = {
   prometheus: unless(canUsePrometheus, 'tests on Prometheus', 'it and promtool are not installed'),
   pgbouncer: unless(canUsePgBouncer, 'tests through PgBouncer', 'it is not installed'),
   disks: unless(canFailDisks, 'tests on failing disks', 'they need Linux and a C compiler (cc)'),
+  jq: unless(canUseJq, 'tests of docs/operations/audit.md', 'jq is not installed'),
   nginx: unless(canUseNginx, 'tests behind a proxy', 'nginx is not installed'),
   chromium: unless(
     canOpenPages,
