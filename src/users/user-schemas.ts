@@ -8,6 +8,8 @@ export type Parsed<T> =
       readonly errors: readonly FieldError[]
       /** The e-mail, if that field is valid. */
       readonly email: string | undefined
+      /** The password, if that field is valid. */
+      readonly password: string | undefined
     }
 
 export const MAX_NAME_CHARS = 255
@@ -50,6 +52,8 @@ const EMAIL =
 
 /** The only error of a field that needs the storage. */
 export const EMAIL_TAKEN: FieldError = fieldError('email', ['has already been taken'])
+
+const PASSWORD_COMMON = fieldError('password', ['is too common'])
 
 /** `email_taken`: nothing but the e-mail is wrong. */
 export function takenEmail(): ServiceError {
@@ -189,12 +193,26 @@ export function parseUser<T>(schema: z.ZodType<T>, value: unknown): Parsed<T> {
   if (result.success) return { user: result.data }
   const { formErrors, fieldErrors } = z.flattenError<unknown>(result.error)
   const all = Object.entries<string[] | undefined>({ user: formErrors, ...fieldErrors })
-  const email = Object(value).email
-  const isEmail = typeof email === 'string' && !('email' in fieldErrors)
+  const validText = (field: string): string | undefined => {
+    const text = Object(value)[field]
+    return typeof text === 'string' && !(field in fieldErrors) ? text : undefined
+  }
   return {
     errors: all.flatMap(([field, list = []]) => (list.length > 0 ? fieldError(field, list) : [])),
-    email: isEmail ? email.trim() : undefined,
+    email: validText('email')?.trim(),
+    password: validText('password'),
   }
+}
+
+/** Adds to what is wrong that a password is common. `isCommon` is asked about a valid one only. */
+export async function refuseCommon<T extends Pick<UserInput, 'email' | 'password'>>(
+  parsed: Parsed<T>,
+  isCommon: ((password: string) => Promise<boolean>) | undefined,
+): Promise<Parsed<T>> {
+  const { email, password } = 'user' in parsed ? parsed.user : parsed
+  if (isCommon === undefined || password == null || !(await isCommon(password))) return parsed
+  const errors = 'user' in parsed ? [] : parsed.errors
+  return { errors: [...errors, PASSWORD_COMMON], email, password: undefined }
 }
 
 export function fieldError(field: string, messages: readonly string[]): FieldError {
