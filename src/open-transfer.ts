@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { createClocks } from './clocks.ts'
 import type { Config } from './config/settings.ts'
+import { openBlocklist } from './open-blocklist.ts'
 import { openStorageForCommand } from './open-database.ts'
 import { createPasswordHasher, createTrialHasher } from './users/passwords/hasher.ts'
 import { createImportRules } from './users/transfer/import-rows.ts'
@@ -10,29 +11,44 @@ import { type ImportOptions, runImport } from './users/transfer/user-import.ts'
 const MAX_HASHING_THREADS = 4
 
 /**
- * Opens an import beside a running service or without one. Throws `OperatorError` if the database cannot be opened. A dry run
- * without a database uses an empty one.
+ * Opens an import beside a running service or without one. Throws `OperatorError` if the database or the list of
+ * passwords cannot be opened. A dry run without a database uses an empty one.
  */
 export async function openUserImport(
   config: Config,
   { isDryRun = false }: { readonly isDryRun?: boolean } = {},
 ) {
-  const storage = await openStorageForCommand(config, {
-    ifMissing: isDryRun ? 'use empty' : 'create',
-    mustPersist: !isDryRun,
-    isBulk: true,
+  const blocklist = await openBlocklist(config)
+  const { store, close } = await openStore(config, isDryRun).catch(async error => {
+    await blocklist?.close()
+    throw error
   })
-  const trial = isDryRun ? await openTrial(storage) : undefined
   const maxConcurrent = Math.min(availableParallelism(), MAX_HASHING_THREADS)
-  const passwords = createPasswordHasher({ maxConcurrent })
+  const passwords = createPasswordHasher({ maxConcurrent, blocklist })
   const parts = {
-    store: trial?.store ?? storage.imports,
+    store,
     rules: createImportRules(config),
     passwords: isDryRun ? createTrialHasher(passwords) : passwords,
     endsAtConflict: !isDryRun,
   }
   return {
     run: (options: Omit<ImportOptions, keyof typeof parts>) => runImport({ ...options, ...parts }),
+    close: async () => {
+      await close()
+      await blocklist?.close()
+    },
+  }
+}
+
+async function openStore(config: Config, isDryRun: boolean) {
+  const storage = await openStorageForCommand(config, {
+    ifMissing: isDryRun ? 'use empty' : 'create',
+    mustPersist: !isDryRun,
+    isBulk: true,
+  })
+  const trial = isDryRun ? await openTrial(storage) : undefined
+  return {
+    store: trial?.store ?? storage.imports,
     close: async () => {
       trial?.close()
       await storage.close()

@@ -39,6 +39,8 @@ export interface UserRecordsSettings {
   /** How long deletions stay in the feed of changes, such as "30d". */
   readonly CHANGES_RETENTION?: string | number | undefined
   readonly PASSWORD_MIN_LENGTH?: string | number | undefined
+  /** A file of passwords that nobody may choose. */
+  readonly PASSWORD_BLOCKLIST?: string | undefined
   readonly MAX_WAITING_WRITES?: string | number | undefined
   readonly MAX_WAITING_PASSWORDS?: string | number | undefined
 }

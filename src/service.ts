@@ -7,6 +7,7 @@ import { type Config, describeProblem } from './config/settings.ts'
 import { createControlWithoutRules } from './limits/ban-control.ts'
 import { createHostLog } from './limits/rule-lines.ts'
 import type { CheckedLimits } from './limits/rules/rules-schema.ts'
+import { openBlocklist } from './open-blocklist.ts'
 import { isInMemory, openStorage } from './open-database.ts'
 import type { LimitsOptions, OpenLimits } from './open-limits.ts'
 import { createReadinessCheck } from './ops/health.ts'
@@ -68,6 +69,8 @@ type Closers = (() => unknown)[]
 async function openParts(options: AppOptions, closers: Closers) {
   const { config, log, stopping, clocks = createClocks(), isOnLoopback = () => false } = options
   const rulesOfLimits = options.limits ?? (await readOwnLimits(config))
+  const blocklist = await openBlocklist(config)
+  if (blocklist !== undefined) closers.push(blocklist.close)
   const metrics = await openMetrics(config)
 
   const storage = await openStorage(config, {
@@ -89,7 +92,7 @@ async function openParts(options: AppOptions, closers: Closers) {
   if (limits !== undefined) closers.push(limits.close)
   const limitsReport = () => limits?.report()
 
-  const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords })
+  const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords, blocklist })
   const rules = createUserRules(config)
   const watch = createChangeWatch(storage.changes)
   const users = createUserService({

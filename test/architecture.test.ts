@@ -12,12 +12,14 @@ const ALLOWED = tableOf(`
   cli: access cli/limits cli/serve cli/terminal cli/transfer config database-work errors limits limits/rules
       open-database storage version
   records: config errors limits/rules open-database service
-  cli/serve: config errors limits/rules management open-database open-limits ops ops/management server service version
+  cli/serve: config errors limits/rules management open-blocklist open-database open-limits ops ops/management server
+      service version
   cli/limits: access cli/terminal clocks config errors limits limits/rules open-database open-limits server service
-  service: access app clocks config limits limits/rules open-database open-limits ops ops/metrics server
+  service: access app clocks config limits limits/rules open-blocklist open-database open-limits ops ops/metrics server
       storage users users/passwords
   cli/transfer: cli/terminal config errors files open-database open-transfer users/transfer
-  open-transfer: clocks config open-database storage/sqlite users/passwords users/transfer
+  open-transfer: clocks config open-blocklist open-database storage/sqlite users/passwords users/transfer
+  open-blocklist: config users/passwords
   open-limits: clocks config errors limits limits/rules storage storage/redis
   management: clocks config limits ops/management server
   database-work: config errors open-database storage storage/copy storage/postgres/copy storage/postgres/maintenance

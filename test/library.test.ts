@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { existsSync, writeFileSync } from 'node:fs'
+import { existsSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs'
 import { createServer, request, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
@@ -256,6 +256,33 @@ describe('settings', () => {
     await (await open({ DATABASE_URL: file, TRUST_PROXY: false })).http.get('/users').expect(200)
   })
 
+  test('PASSWORD_BLOCKLIST is opened by each service, again by reset, and closed with it', async () => {
+    const folder = temporaryFolder()
+    const PASSWORD_BLOCKLIST = join(folder, 'common.txt')
+    writeFileSync(PASSWORD_BLOCKLIST, 'correct horse\n')
+    const opened = [await open({ PASSWORD_BLOCKLIST }), await open({ PASSWORD_BLOCKLIST })]
+    for (const { http, records } of opened) {
+      await records.reset()
+      await http
+        .post('/users')
+        .send(newUserBody({ password: 'Correct horse' }))
+        .expect(422)
+      await http
+        .post('/users')
+        .send(newUserBody({ password: 'another horse' }))
+        .expect(201)
+      await records.close()
+    }
+    if (existsSync('/proc/self/fd')) {
+      const fds = readdirSync('/proc/self/fd').map(fd => `/proc/self/fd/${fd}`)
+      const targets = fds.filter(existsSync).map(fd => readlinkSync(fd))
+      expect(targets).not.toContain(PASSWORD_BLOCKLIST)
+    }
+    expect(await problemsOf({ PASSWORD_BLOCKLIST: folder })).toEqual([
+      expect.stringContaining(`PASSWORD_BLOCKLIST was "${folder}", but it is a folder; `),
+    ])
+  })
+
   test('may be of another realm, as in Jest', async () => {
     const file = databaseFile()
     const settings: UserRecordsSettings = runInNewContext(
@@ -280,7 +307,7 @@ describe('settings', () => {
       /^(?:HOST|PORT|MANAGEMENT_(?:PORT|HOST|TOKEN)|(?:KEEP_ALIVE|SHUTDOWN)_TIMEOUT|MAX_(?:CONNECTIONS|EVENT_LOOP_DELAY|WAITING_REQUESTS))$/
     const withoutDefault: Readonly<Record<string, string>> = {
       ...{ TRUST_PROXY: '1', CORS_ORIGINS: '*', LIMITS_FILE: 'none.json', MANAGEMENT_PORT: '0' },
-      MANAGEMENT_TOKEN: 'x'.repeat(16),
+      ...{ MANAGEMENT_TOKEN: 'x'.repeat(16), PASSWORD_BLOCKLIST: 'none.txt' },
     }
     const value = withoutDefault[name] ?? kind.default
     const problems = await problemsOf({ [name]: value, LOG_LEVLE: 'info' })

@@ -140,6 +140,14 @@ const SETTINGS = {
   ],
   /** In code points. */
   passwordMinChars: ['PASSWORD_MIN_LENGTH', values.count('characters', 128), '8'],
+  /** `undefined` without a list. Relative to the working directory. */
+  passwordBlocklist: [
+    'PASSWORD_BLOCKLIST',
+    values.matching(
+      /^(?!.*:\/\/)[^\0]+$/s,
+      'the path of a text file: SHA-1 of passwords in ascending order, or one password a line, up to 16 MiB',
+    ),
+  ],
   shutdownTimeoutMs: [
     'SHUTDOWN_TIMEOUT',
     values.duration('1 hour', 'such as 10s or "1 minute", or a number of seconds'),

@@ -44,7 +44,7 @@ export const listParameters = z.strictObject({
   ),
   email: optional(
     emails(),
-    'Users with one of these e-mails, at most 100, without regard to case.',
+    'Users with one of these e-mails, at most 100, without regard to case; a blank counts as `+`.',
     ['ann@example.com'],
   ),
   name: optional(folded(), 'Users with this name, without regard to case.', 'Ann'),
@@ -158,12 +158,12 @@ function ids() {
     .pipe(z.array(z.int().min(1)).meta({ minItems: 1, maxItems: MAX_IDS }))
 }
 
-/** Folded. */
+/** Folded. A blank was a `+` that was not encoded: no e-mail has one. */
 function emails() {
   const message = `must be 1 to ${MAX_EMAILS} addresses separated by commas`
   return text()
     .regex(/^[^,]+(?:,[^,]+)*$/, message)
-    .transform(value => [...new Set(value.split(',').map(fold))])
+    .transform(value => [...new Set(value.replaceAll(' ', '+').split(',').map(fold))])
     .pipe(z.array(z.string()).max(MAX_EMAILS, message).meta({ minItems: 1 }))
 }
 

@@ -8,6 +8,8 @@ export type Parsed<T> =
       readonly errors: readonly FieldError[]
       /** The e-mail, if that field is valid. */
       readonly email: string | undefined
+      /** The password, if that field is valid. */
+      readonly password: string | undefined
     }
 
 export const MAX_NAME_CHARS = 255
@@ -20,7 +22,7 @@ const MAX_PASSWORD_CHARS = 128
 /** The longest password that is verified. NFKC takes time quadratic in the length of some texts. */
 const MAX_POSSIBLE_PASSWORD_CHARS = 1024
 
-/** The regular expression of zod overflows the stack on several million characters. */
+/** The expression for e-mails overflows the stack on some ten million characters. */
 const MAX_TESTED_UNITS = 100_000
 
 const CONTROL = /\p{Cc}/u
@@ -28,16 +30,30 @@ const CONTROL = /\p{Cc}/u
 /** These characters change the direction of the text after them, on every page that shows the name. */
 const BIDIRECTIONAL_OVERRIDES = /[\u202a-\u202e\u2066-\u2069]/
 
-/** The same rules as patterns for the OpenAPI document. */
+/** Neither white space, nor a format character, nor a filler. */
+const VISIBLE = /(?!\u034f)[^\s\p{Cf}\u115f\u1160\u2800\u3164\uffa0]/u
+
+/**
+ * The same rules as patterns for the OpenAPI document. Some readers know neither `\p{Cf}` nor characters beyond U+FFFF in a
+ * class, so the pattern of names takes format characters beyond it for visible ones.
+ */
 const CONTROLS = '\\x00-\\x1f\\x7f-\\x9f'
-const UNCLEAN = `${CONTROLS}\u202a-\u202e\u2066-\u2069`
-const NAME_PATTERN = `^[^${UNCLEAN}\\S]*[^${UNCLEAN}\\s][^${UNCLEAN}]*$`
+const OVERRIDES = '\u202a-\u202e\u2066-\u2069'
+const SPACES = ' \xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000'
+const FORMATS =
+  '\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u180e\u200b-\u200f\u2060-\u2064\u206a-\u206f\ufeff\ufff9-\ufffb'
+const INVISIBLE = `${SPACES}${FORMATS}\u034f\u115f\u1160\u2800\u3164\uffa0`
+const NAME_PATTERN = `^[${INVISIBLE}]*[^${CONTROLS}${OVERRIDES}${INVISIBLE}][^${CONTROLS}${OVERRIDES}]*$`
 const PASSWORD_PATTERN = `^[^${CONTROLS}]*$`
 
-const EMAIL = z.regexes.email
+/** That of `<input type=email>` with a dot in the domain: https://html.spec.whatwg.org/#valid-e-mail-address */
+const EMAIL =
+  /^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)+$/
 
 /** The only error of a field that needs the storage. */
 export const EMAIL_TAKEN: FieldError = fieldError('email', ['has already been taken'])
+
+const PASSWORD_COMMON = fieldError('password', ['is too common'])
 
 /** `email_taken`: nothing but the e-mail is wrong. */
 export function takenEmail(): ServiceError {
@@ -79,12 +95,12 @@ export function createUserFields({ passwordMinChars }: UserRulesOptions) {
   const name = text()
     .trim()
     .overwrite(toNfc)
-    .refine(value => value !== '', { error: BLANK, abort: true })
+    .refine(value => VISIBLE.test(value), { error: BLANK, abort: true })
     .refine(...atMost(MAX_NAME_CHARS))
     .refine(value => isPlainText(value) && !BIDIRECTIONAL_OVERRIDES.test(value), INVALID)
     .meta({
       description:
-        'Trimmed and put into NFC. Not blank, no control characters, no bidirectional overrides.',
+        'Trimmed and put into NFC. At least one visible character, no control characters, no bidirectional overrides.',
       pattern: NAME_PATTERN,
       minLength: 1,
       maxLength: MAX_NAME_CHARS,
@@ -97,7 +113,6 @@ export function createUserFields({ passwordMinChars }: UserRulesOptions) {
     .refine(...atMost(MAX_EMAIL_CHARS))
     .meta({
       description: 'Trimmed, kept as sent, unique without regard to case.',
-      format: 'email',
       pattern: EMAIL.source,
       maxLength: MAX_EMAIL_CHARS,
       examples: ['ann@example.com'],
@@ -157,9 +172,9 @@ function countChars(value: string): number {
   return value.replace(/[\u{10000}-\u{10ffff}]/gu, '_').length
 }
 
-/** Whether a user may have this e-mail. */
+/** Whether a user may have this e-mail. The rules of earlier releases allowed some that clients can no longer choose. */
 export function isPossibleEmail(value: string): boolean {
-  return value.length <= MAX_EMAIL_CHARS && EMAIL.test(value)
+  return value.length <= MAX_EMAIL_CHARS && isPlainText(value)
 }
 
 /** Whether a password may be that of a user, imported ones among them. */
@@ -186,12 +201,26 @@ export function parseUser<T>(schema: z.ZodType<T>, value: unknown): Parsed<T> {
   if (result.success) return { user: result.data }
   const { formErrors, fieldErrors } = z.flattenError<unknown>(result.error)
   const all = Object.entries<string[] | undefined>({ user: formErrors, ...fieldErrors })
-  const email = Object(value).email
-  const isEmail = typeof email === 'string' && !('email' in fieldErrors)
+  const validText = (field: string): string | undefined => {
+    const text = Object(value)[field]
+    return typeof text === 'string' && !(field in fieldErrors) ? text : undefined
+  }
   return {
     errors: all.flatMap(([field, list = []]) => (list.length > 0 ? fieldError(field, list) : [])),
-    email: isEmail ? email.trim() : undefined,
+    email: validText('email')?.trim(),
+    password: validText('password'),
   }
+}
+
+/** Adds to what is wrong that a password is common. `isCommon` is asked about a valid one only. */
+export async function refuseCommon<T extends Pick<UserInput, 'email' | 'password'>>(
+  parsed: Parsed<T>,
+  isCommon: ((password: string) => Promise<boolean>) | undefined,
+): Promise<Parsed<T>> {
+  const { email, password } = 'user' in parsed ? parsed.user : parsed
+  if (isCommon === undefined || password == null || !(await isCommon(password))) return parsed
+  const errors = 'user' in parsed ? [] : parsed.errors
+  return { errors: [...errors, PASSWORD_COMMON], email, password: undefined }
 }
 
 export function fieldError(field: string, messages: readonly string[]): FieldError {

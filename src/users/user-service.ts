@@ -17,6 +17,7 @@ import {
   isPossiblePassword,
   type Parsed,
   parseBody,
+  refuseCommon,
   takenEmail,
   type UserInput,
   type UserRules,
@@ -46,7 +47,8 @@ export function createUserService(options: UserServiceOptions) {
   const upgrade = createUpgrade(options)
 
   /** Throws `validation_failed` with every wrong field, a taken e-mail among them. */
-  async function requireValid<T>(parsed: Parsed<T>, exceptId?: number): Promise<T> {
+  async function requireValid<T extends UserInput>(sent: Parsed<T>, exceptId?: number): Promise<T> {
+    const parsed = await refuseCommon(sent, passwords.isCommon)
     if ('user' in parsed) return parsed.user
     const { errors, email } = parsed
     const taken = email !== undefined && (await users.isEmailTaken(email, exceptId))

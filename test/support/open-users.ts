@@ -19,7 +19,7 @@ export async function openUsers(
   const hasher = createPasswordHasher()
   const passwords = new Proxy(hasher, {
     get: (_target, name: keyof PasswordHasher) => {
-      if (name !== 'waiting') asked.push(name)
+      if (name !== 'waiting' && name !== 'isCommon') asked.push(name)
       return hasher[name]
     },
   })

@@ -153,7 +153,7 @@ describe('GET /users filters', () => {
     for (const fields of [
       { name: 'Zoë', email: 'Ann@example.com' },
       { name: 'ZOË' },
-      { name: 'bob b' },
+      { name: 'bob b', email: '+bob++b@x.co' },
       { name: 'ΟΔΟΣ' },
       { name: 'J\u030c' },
     ]) {
@@ -180,6 +180,8 @@ describe('GET /users filters', () => {
     ['email=ann@ex%EF%BC%A1mple.com', []],
     ['email=ann@e%C5%BFample.com,ANN@EXAMPLE.COM', [1]],
     ['email=ann@example', []],
+    ['email=+BOB++b@x.co', [3]],
+    ['email=%2Bbob%20%2bb@x.co,ann@example.com', [1, 3]],
     ['email=%00', []],
     ['name=zo%C3%8B', [1, 2]],
     ['name=Zoe%CC%88', [1, 2]],

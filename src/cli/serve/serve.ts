@@ -6,6 +6,7 @@ import { unknownInWords } from '../../config/did-you-mean.ts'
 import { type Config, type Environment, readSettings } from '../../config/settings.ts'
 import { OperatorError } from '../../errors.ts'
 import type { CheckedLimits } from '../../limits/rules/rules-schema.ts'
+import { openBlocklist } from '../../open-blocklist.ts'
 import { keepTemporaryFilesBy } from '../../open-database.ts'
 import { createLogger, type FlushableLogger } from '../../ops/logger.ts'
 import { openService, type Service } from '../../service.ts'
@@ -71,20 +72,30 @@ export async function serve(
 
 type LoadedSettings = Awaited<ReturnType<typeof loadLimits>>
 
-/** Adds the rules of the limits to settings. Throws `OperatorError` with a line for each mistake in either. */
+/**
+ * Adds the rules of the limits to settings. Throws `OperatorError` with a line for each mistake in either, and in the list of
+ * passwords.
+ */
 async function loadLimits({ config, problems, unknown }: ReturnType<typeof readSettings>) {
   const mistakes = [...problems]
   /** `undefined` without LIMITS_FILE. */
   let limits: CheckedLimits | undefined
+  const addMistakes = (error: unknown): void => {
+    if (!(error instanceof OperatorError)) throw error
+    mistakes.push(...error.problems)
+  }
   if (config.limitsFile !== undefined) {
     try {
       // Imported only if there are rules, as in `service.ts`.
       const { readLimits } = await import('../../open-limits.ts')
       limits = await readLimits(config.limitsFile)
     } catch (error) {
-      if (!(error instanceof OperatorError)) throw error
-      mistakes.push(...error.problems)
+      addMistakes(error)
     }
+  }
+  // Otherwise the service reports it.
+  if (mistakes.length > 0) {
+    await openBlocklist(config).then(list => list?.close(), addMistakes)
   }
   // A mistyped name may be the cause of the other mistakes.
   if (mistakes.length > 0) throw new OperatorError([...mistakes, ...unknown.map(unknownInWords)])

@@ -2,6 +2,7 @@ import { createHmac, randomBytes } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import { ServiceError } from '../../errors.ts'
 import { performance, sleep } from '../../timers.ts'
+import type { PasswordBlocklist } from './blocklist.ts'
 import { DECOY, makeDigest } from './digests/argon2.ts'
 import type { Digest } from './digests/digest.ts'
 import { parseDigest } from './parse-digest.ts'
@@ -21,10 +22,12 @@ export function createPasswordHasher(
     readonly maxConcurrent?: number
     /** Further calls that may wait, at least 1. */
     readonly maxWaiting?: number
+    readonly blocklist?: PasswordBlocklist | undefined
   } = {},
 ) {
   const { maxConcurrent = Math.min(availableParallelism(), MAX_THREADS), maxWaiting = 250 } =
     options
+  const { blocklist } = options
   const timing = createLoginTiming(() => performance.now())
   const queue: (() => void)[] = []
   let running = 0
@@ -46,6 +49,11 @@ export function createPasswordHasher(
   }
 
   return {
+    /** Whether nobody may choose a password; `undefined` without a list of these. Reads the disk, in turn with what is hashed. */
+    isCommon:
+      blocklist &&
+      ((password: string): Promise<boolean> => inTurn(() => blocklist.has(normalise(password)))),
+
     hash: (password: string): Promise<string> => inTurn(() => makeDigest(normalise(password))),
 
     /** Whether `digest` was made from `password`. False if the digest does not judge all of the password. */

@@ -4,7 +4,13 @@ import { instantMs, instantText, MAX_SHOWN_MS, MIN_SHOWN_MS, NO_INSTANT } from '
 import type { PasswordHasher } from '../passwords/hasher.ts'
 import { isDigestLike, parseDigest } from '../passwords/parse-digest.ts'
 import { MAX_ID } from '../stored-user.ts'
-import { createUserFields, parseUser, type UserRulesOptions, userSchema } from '../user-schemas.ts'
+import {
+  createUserFields,
+  parseUser,
+  refuseCommon,
+  type UserRulesOptions,
+  userSchema,
+} from '../user-schemas.ts'
 import { emailKey } from './import-decisions.ts'
 import type { ConflictPolicy, ImportedUser, UserImportStore } from './user-import-store.ts'
 
@@ -81,7 +87,7 @@ export type ImportRules = ReturnType<typeof createImportRules>
 export interface PreparationOptions {
   readonly store: Pick<UserImportStore, 'findUsers'>
   readonly rules: ImportRules
-  readonly passwords: Pick<PasswordHasher, 'hash' | 'verify'>
+  readonly passwords: Pick<PasswordHasher, 'hash' | 'verify' | 'isCommon'>
   readonly onConflict: ConflictPolicy
 }
 
@@ -90,11 +96,17 @@ export async function prepareBatch(
   batch: readonly ImportRecord[],
   { store, rules, passwords, onConflict }: PreparationOptions,
 ): Promise<readonly Prepared[]> {
-  const rows = batch.map(({ content }) =>
+  const { isCommon } = passwords
+  const parsed = batch.map(({ content }) =>
     'row' in content
       ? parseUser(rules, content.row)
-      : { errors: [{ field: 'row', messages: [content.problem] }] },
+      : {
+          errors: [{ field: 'row', messages: [content.problem] }],
+          email: undefined,
+          password: undefined,
+        },
   )
+  const rows = isCommon ? await Promise.all(parsed.map(row => refuseCommon(row, isCommon))) : parsed
   const emails = rows.flatMap(row =>
     'user' in row && row.user.password != null ? [row.user.email] : [],
   )
