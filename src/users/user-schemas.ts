@@ -1,14 +1,15 @@
 import { z } from 'zod'
 import { type FieldError, ServiceError } from '../errors.ts'
+import { findUnknown } from './unknown-attributes.ts'
 
 /** A valid user of a body, or what is wrong with it. */
-export type Parsed<T> =
-  | { readonly user: T }
-  | {
-      readonly errors: readonly FieldError[]
-      /** The e-mail, if that field is valid. */
-      readonly email: string | undefined
-    }
+export type Parsed<T> = { readonly user: T } | Invalid
+
+export interface Invalid {
+  readonly errors: readonly FieldError[]
+  /** The e-mail, if that field is valid. */
+  readonly email: string | undefined
+}
 
 export const MAX_NAME_CHARS = 255
 
@@ -167,9 +168,14 @@ export function isPossiblePassword(value: string): boolean {
   return countChars(value) <= MAX_POSSIBLE_PASSWORD_CHARS
 }
 
-/** Checks the user of a body, which may be any JSON value, by its schema. */
-export function parseBody<T>(schema: z.ZodType<T>, body: unknown): Parsed<T> {
-  return parseUser(schema, Object(body).user)
+/** Checks the user of a body, which may be any JSON value, by its schema; `isStrict` rejects what it would ignore. */
+export function parseBody<T>(schema: z.ZodType<T>, body: unknown, isStrict = false): Parsed<T> {
+  const parsed = parseUser(schema, Object(body).user)
+  const unknown = isStrict ? findUnknown(body) : []
+  if (unknown.length === 0) return parsed
+  const { errors, email } =
+    'user' in parsed ? { errors: [], email: Object(parsed.user).email } : parsed
+  return { errors: [...errors, ...unknown], email }
 }
 
 /** Checks any value by the schema of a user. Errors of the user as a whole are those of the field `user`. */
