@@ -72,7 +72,10 @@ const projects = [
     ? [
         {
           name: 'faults-postgres',
-          include: ['test/faults/postgres/**/*.test.ts', 'test/faults/model.test.ts'],
+          include: [
+            'test/faults/postgres/**/*.test.ts',
+            'test/faults/{killed-batches,model}.test.ts',
+          ],
           ...onPostgres,
           ...ofFaults,
         },

@@ -95,7 +95,7 @@ export function createApp(dependencies: AppDependencies): Application {
     ...open,
     scope: action => byKeys(() => [requireScope(action)]),
     limit: action => byLimits(({ limit }) => [limit(action)]),
-    limitByBody: action => byLimits(({ limitByBody }) => [limitByBody(action)]),
+    limitByBody: (action, split) => byLimits(({ limitByBody }) => [limitByBody(action, split)]),
   }
   const health = createHealthRouter({ checks }, open)
   const described = { ...describeUserOperations(rules), ...pageOperations, ...healthOperations }

@@ -78,9 +78,7 @@ export function errorReply({ code, status, details }: ServiceError, request: Req
       code: status,
       status: false,
       reason,
-      ...(errors && {
-        errors: Object.fromEntries(errors.map(({ field, messages }) => [field, messages])),
-      }),
+      ...(errors && { errors: messagesByField(errors) }),
     }
     return { status, headers, body: JSON.stringify(body), reason }
   }
@@ -98,6 +96,17 @@ export function errorReply({ code, status, details }: ServiceError, request: Req
     ...(errors && { errors: errors.flatMap(problemsOfField) }),
   }
   return { status, headers, body: JSON.stringify(problem), type: PROBLEM_TYPE, reason }
+}
+
+/** Everything that is wrong with each field. Keys beside the user may have the names of its attributes. */
+export function messagesByField(
+  errors: readonly FieldError[],
+): Readonly<Record<string, readonly string[]>> {
+  const fields = new Map<string, readonly string[]>()
+  for (const { field, messages } of errors) {
+    fields.set(field, [...(fields.get(field) ?? []), ...messages])
+  }
+  return Object.fromEntries(fields)
 }
 
 /** Phrases of RFC 9110 that Node has in the words of older RFCs. */
@@ -121,8 +130,13 @@ function parsedPath(request: Partial<Request>): string {
 }
 
 function problemsOfField({ at, messages }: FieldError) {
-  const place = at !== undefined && 'pointer' in at ? { pointer: `#${at.pointer}` } : at
+  const place = at !== undefined && 'pointer' in at ? { pointer: asFragment(at.pointer) } : at
   return messages.map(detail => ({ detail, ...place }))
+}
+
+/** A JSON pointer as the fragment of a URI: RFC 6901 6. A name in it may be anything. */
+function asFragment(pointer: string): string {
+  return `#${encodeURI(pointer.toWellFormed()).replaceAll('#', '%23')}`
 }
 
 /** The path that was sent, with the path under which clients find the service. */

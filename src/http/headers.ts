@@ -47,6 +47,28 @@ export function parseIdempotencyKey(header: string | string[] | undefined): stri
   throw new ServiceError('idempotency_key_malformed')
 }
 
+/**
+ * One preference with the comma after it: RFC 7240 2. Only one part of the pattern can match a given blank, as in `TAG` below.
+ */
+const PREFERENCE =
+  /[ \t]*(?:([\w!#$%&'*+.^`|~-]+)[ \t]*(?:=[ \t]*(?:(?:"((?:[^"\\]|\\.)*)"|([\w!#$%&'*+.^`|~-]+))[ \t]*)?)?(?:;(?:[^",]|"(?:[^"\\]|\\.)*")*)?)?(?:,|$)/y
+
+/** Whether a Prefer header asks for `handling=strict`. The first `handling` counts; what is malformed ends the list. */
+export function prefersStrictHandling(header: string | string[] | undefined): boolean {
+  if (header === undefined) return false
+  const text = String(header)
+  PREFERENCE.lastIndex = 0
+  while (PREFERENCE.lastIndex < text.length) {
+    const [, name, quoted, bare] = PREFERENCE.exec(text) ?? []
+    if (name?.toLowerCase() === 'handling') {
+      const value = bare ?? quoted?.replace(/\\(.)/g, '$1')
+      return value?.toLowerCase() === 'strict'
+    }
+    if (PREFERENCE.lastIndex === 0) return false
+  }
+  return false
+}
+
 /** Version, id of the trace, id of the span, flags; only later versions may have more. */
 const TRACEPARENT =
   /^(?!ff)[\da-f]{2}-(?!0{32})([\da-f]{32})-(?!0{16})[\da-f]{16}-[\da-f]{2}(?:-|$)/

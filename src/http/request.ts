@@ -8,6 +8,8 @@ interface Subject {
   readonly user?: number | undefined
   /** The names of the attributes that it created or changed the user by. */
   readonly fields?: readonly string[]
+  /** How many users it has created. */
+  readonly users?: number
 }
 
 declare global {

@@ -15,7 +15,7 @@ export interface CounterKey extends CountingRule {
 
 /** The count of a key in its window. */
 export interface Count {
-  /** Includes the current request. */
+  /** Includes what was added. */
   readonly count: number
   /** Milliseconds until the window ends. */
   readonly resetsInMs: number
@@ -32,10 +32,15 @@ export interface Waited {
  */
 export interface CounterStore {
   /**
-   * Adds one to the count of a key; begins a window of `windowMs` if none is open. `waited` is of the request, whose wait for
-   * all its counts a store may limit.
+   * Adds `amount`, by default one, to the count of a key; begins a window of `windowMs` if none is open. `waited` is of the
+   * request, whose wait for all its counts a store may limit.
    */
-  increment(key: CounterKey, windowMs: number, waited?: Waited): Count | Promise<Count>
+  increment(
+    key: CounterKey,
+    windowMs: number,
+    waited?: Waited,
+    amount?: number,
+  ): Count | Promise<Count>
   /**
    * Forgets a key, so that its next count begins a window: at once or, if it is counted, in `inMs`, which replaces the end of
    * its window.

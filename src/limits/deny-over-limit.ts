@@ -24,16 +24,16 @@ export function denyOverLimit(
       : denyFixed(name, answer, tally)
 
   return (state, response, next) => {
-    const { request, key, count, limit } = state
+    const { request, key, count = 0, limit, amount } = state
     const { logFields, replyHeaders } = request
-    tally.counted++
+    tally.counted += amount
     const notice = noticeOf(rule, state)
     notices.publish(notice)
     notices.mark(notice)
     // Counts are exact, so one request alone sees this one.
-    if (count === limit + 1) notices.writeLine('warn', notice, 'limit exceeded')
+    if (count - amount <= limit) notices.writeLine('warn', notice, 'limit exceeded')
     if (isDryRun) {
-      tally.wouldRefuse++
+      tally.wouldRefuse += amount
       return next()
     }
     // A limit on a route adds them whenever it counts.
@@ -51,8 +51,8 @@ export function denyOverLimit(
 function denyFixed(rule: string, answer: FixedAnswer | undefined, tally: Tally): MatchHandler {
   // What never changes is made once.
   const details: ErrorDetails = { violatedPolicies: [rule], ...(answer && detailsOf(answer)) }
-  return ({ resetsInMs }, _response, next) => {
-    tally.refused++
+  return ({ resetsInMs, amount }, _response, next) => {
+    tally.refused += amount
     const headers = { 'Retry-After': String(retryAfterSeconds(resetsInMs)), ...details.headers }
     next(new ServiceError('rate_limited', { ...details, headers }))
   }
@@ -67,11 +67,11 @@ function denyByFunction(
   tally: Tally,
   onFailure: (error: unknown) => void,
 ): MatchHandler {
-  return ({ request, resetsInMs }, response, next) => {
+  return ({ request, resetsInMs, amount }, response, next) => {
     // The request counts as refused unless the function lets it pass, also if its client leaves.
     let isDecided = false
     const decide = (outcome: 'passed' | 'refused') => {
-      if (!isDecided) tally[outcome]++
+      if (!isDecided) tally[outcome] += amount
       isDecided = true
     }
     finished(response, () => decide('refused'))

@@ -76,14 +76,16 @@ export function createFallbackCounterStore(
   ): T | Promise<T> {
     if (isLocal) return askStore(local)
     const lossesBefore = losses
-    const leftMs = patienceMs - waited.waitedMs
+    const { waitedMs } = waited
+    const leftMs = patienceMs - waitedMs
     return new Promise(resolve => {
       let isSettled = false
 
       function settle(answer: () => T | Promise<T>): void {
         if (isSettled) return
         isSettled = true
-        waited.waitedMs += silence.elapsedMs()
+        // Of several counts at once, the longest.
+        waited.waitedMs = Math.max(waited.waitedMs, waitedMs + silence.elapsedMs())
         resolve(answer())
       }
 
@@ -112,7 +114,8 @@ export function createFallbackCounterStore(
   }
 
   return {
-    increment: (key, windowMs, waited) => ask(store => store.increment(key, windowMs), waited),
+    increment: (key, windowMs, waited, amount) =>
+      ask(store => store.increment(key, windowMs, waited, amount), waited),
     reset: (key, inMs) => {
       // The local store may have counted the key during an earlier loss.
       local.reset(key, inMs)

@@ -4,6 +4,7 @@ import { beforeEnd } from '../http/before-end.ts'
 import { denyOverLimit } from './deny-over-limit.ts'
 import { guardRule, type RuleParts } from './guard-rule.ts'
 import { noticeOf } from './notices.ts'
+import { needsBody } from './rules/client-key.ts'
 import { factsOf, type LimitState } from './rules/request-facts.ts'
 import type {
   CompiledFilterRule,
@@ -54,6 +55,30 @@ export function throttle(
     tallyPass(tally)
     next()
   })
+}
+
+/**
+ * The handler of a limit on a route for a request that counts as several. A limit that needs no body has counted the first of
+ * them before. They all count; if they do not all fit, the request is denied.
+ */
+export function throttleEach(rule: CompiledRateLimit, parts: RuleParts): RequestHandler {
+  const { tally, statesOf, count } = guardRule(rule, parts)
+  const deny = denyOverLimit(rule, parts)
+  const readsBody = needsBody(rule.source.by)
+  const leftOf = ({ limit, count = 0 }: LimitState) => limit - count
+  return async (request, response, next) => {
+    const { bodies = [] } = factsOf(request)
+    const states = statesOf(request, readsBody ? bodies : bodies.slice(1).fill(undefined))
+    await Promise.all(states.map(count))
+    const counted = states.filter(state => state.count !== undefined)
+    const [tightest, ...others] = counted.toSorted((one, other) => leftOf(one) - leftOf(other))
+    if (tightest === undefined) return next()
+    for (const { amount } of others) tallyPass(tally, amount)
+    if (!rule.isDryRun) parts.addLimitHeaders(rule.name, tightest)
+    if (leftOf(tightest) < 0) return deny(tightest, response, next)
+    tallyPass(tally, tightest.amount)
+    next()
+  }
 }
 
 /** The handler of a track: reports what matches, with a limit only what is over it. */

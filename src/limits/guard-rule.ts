@@ -44,10 +44,23 @@ export function guardRule(
     }
   }
 
-  function stateOf(request: Request, key: string | undefined): LimitState {
+  function stateOf(request: Request, key: string | undefined, amount = 1): LimitState {
     const limit = valueFor(request, key, rule.limit)
     const windowMs = valueFor(request, key, rule.windowMs)
-    return { request, key, limit, windowMs, count: undefined, resetsInMs: 0 }
+    return { request, key, limit, windowMs, amount, count: undefined, resetsInMs: 0 }
+  }
+
+  function statesByKey(request: Request, bodies: readonly unknown[]): Map<string, LimitState> {
+    const states = new Map<string, LimitState>()
+    for (const body of bodies) {
+      request.body = body
+      const key = keyOf(request)
+      if (key === undefined) continue
+      const state = states.get(key) ?? stateOf(request, key, 0)
+      state.amount++
+      states.set(key, state)
+    }
+    return states
   }
 
   return {
@@ -62,17 +75,28 @@ export function guardRule(
         return state ? handle(state, response, next) : next()
       },
 
+    /**
+     * The states of a request that counts as one with each of these bodies: one for each key that they have. Empty if a function
+     * of the rule throws.
+     */
+    statesOf: (request: Request, bodies: readonly unknown[]): readonly LimitState[] => {
+      const { body } = request
+      const states = guard(() => statesByKey(request, bodies))
+      request.body = body
+      return [...(states?.values() ?? [])]
+    },
+
     /** The key of a request, whether the rule matches it or not; `undefined` also if its function throws. */
     keyOf: (request: Request): string | undefined => guard(() => keyOf(request)),
 
-    /** Adds one to the count of the key of a request. Returns the count; `undefined` without a key, or if the store fails. */
+    /** Adds a request to the count of its key. Returns the count; `undefined` without a key, or if the store fails. */
     count: async (state: LimitState): Promise<number | undefined> => {
-      const { request, key, windowMs } = state
+      const { request, key, windowMs, amount } = state
       if (store === undefined || key === undefined) return undefined
       try {
         Object.assign(
           state,
-          await store.increment({ type, rule: name, key }, windowMs, factsOf(request)),
+          await store.increment({ type, rule: name, key }, windowMs, factsOf(request), amount),
         )
       } catch (error) {
         notices.storeFailed(error)

@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto'
+import type { Request } from 'express'
 import { memoize } from './rules/memoize.ts'
 import type { LimitState } from './rules/request-facts.ts'
 
@@ -26,6 +27,12 @@ export function createLimitHeaders(): AddLimitHeaders {
             'RateLimit-Policy': join(replyHeaders['RateLimit-Policy'], policy),
           }
   }
+}
+
+/** Before the limits count a request once more. */
+export function dropLimitHeaders(request: Request): void {
+  const { RateLimit: _state, 'RateLimit-Policy': _policy, ...others } = request.replyHeaders ?? {}
+  request.replyHeaders = others
 }
 
 /** At least 1: a client that is sent 0 retries immediately and is denied again. */

@@ -2,10 +2,11 @@ import { isDeepStrictEqual } from 'node:util'
 import { isRegExp } from 'node:util/types'
 import type { RequestHandler } from 'express'
 import { ACTIONS, type Action } from '../http/actions.ts'
+import type { SplitBody } from '../http/router.ts'
 import { countStrike, countStrikeByAnswer, denyBanned } from './ban-handlers.ts'
-import { block, pass, throttle, track } from './filter-handlers.ts'
+import { block, pass, throttle, throttleEach, track } from './filter-handlers.ts'
 import type { RuleParts } from './guard-rule.ts'
-import { createLimitHeaders } from './limit-headers.ts'
+import { createLimitHeaders, dropLimitHeaders } from './limit-headers.ts'
 import { needsBody, partsOf } from './rules/client-key.ts'
 import { factsOf } from './rules/request-facts.ts'
 import { type CheckedLimits, type CompiledRateLimit, RULE_KINDS } from './rules/rules-schema.ts'
@@ -31,19 +32,29 @@ export function createLimiter(options: LimiterOptions) {
   let rules = compileRules(options.limits, parts)
   const report = (): RuleReport[] => Array.from(rules.tallies.values(), tally => ({ ...tally }))
 
-  function limitAction(when: 'beforeBody' | 'afterBody', action: Action): RequestHandler {
-    return (request, response, next) => rules[when][action](request, response, next)
-  }
-
   return {
     /** For all requests, before every route. */
     filter: ((request, response, next) => rules.filter(request, response, next)) as RequestHandler,
 
     /** For the route of an action, before its body is read. */
-    limit: (action: Action) => limitAction('beforeBody', action),
+    limit:
+      (action: Action): RequestHandler =>
+      (request, response, next) =>
+        rules.beforeBody[action](request, response, next),
 
-    /** For the route of an action: the limits that count by something in its body. */
-    limitByBody: (action: Action) => limitAction('afterBody', action),
+    /**
+     * For the route of an action: the limits that count by something in its body and, for a request that counts as several, all
+     * others once more.
+     */
+    limitByBody:
+      (action: Action, split?: SplitBody): RequestHandler =>
+      (request, response, next) => {
+        const bodies = split?.(request.body)
+        if (bodies === undefined) return rules.afterBody[action](request, response, next)
+        factsOf(request).bodies = bodies
+        if (bodies.length > 1) dropLimitHeaders(request)
+        rules.ofEach[action](request, response, next)
+      },
 
     /** Replaces all rules in one step. Bans stay, and so do counters, by the kind and name of their rule. */
     replace: (limits: CheckedLimits): RuleChanges => {
@@ -67,15 +78,15 @@ function compileRules(
 ) {
   const parts = { ...given, tallies: createTallies(limits, previous) }
   const readsBody = ({ source }: CompiledRateLimit) => needsBody(source.by)
+  const afterBody = limits.rateLimits.filter(readsBody)
+  const beforeBody = limits.rateLimits.filter(rule => !readsBody(rule))
   return {
     source: limits,
     tallies: parts.tallies,
     filter: chainFilter(limits, parts),
-    beforeBody: chainByAction(
-      limits.rateLimits.filter(rule => !readsBody(rule)),
-      parts,
-    ),
-    afterBody: chainByAction(limits.rateLimits.filter(readsBody), parts),
+    beforeBody: chainByAction(beforeBody, rule => throttle(rule, parts)),
+    afterBody: chainByAction(afterBody, rule => throttle(rule, parts)),
+    ofEach: chainByAction([...beforeBody, ...afterBody], rule => throttleEach(rule, parts)),
   }
 }
 
@@ -99,11 +110,14 @@ function chainFilter(rules: CheckedLimits, parts: RuleParts): RequestHandler {
 }
 
 /** For each action, those of the limits that stand on its route. */
-function chainByAction(rules: readonly CompiledRateLimit[], parts: RuleParts) {
+function chainByAction(
+  rules: readonly CompiledRateLimit[],
+  handlerOf: (rule: CompiledRateLimit) => RequestHandler,
+) {
   return Object.fromEntries(
     ACTIONS.map(action => {
       const ofAction = rules.filter(({ actions }) => actions.includes(action))
-      return [action, chain([skipSafe, ...ofAction.map(rule => throttle(rule, parts))])]
+      return [action, chain([skipSafe, ...ofAction.map(handlerOf)])]
     }),
   ) as Record<Action, RequestHandler>
 }

@@ -26,7 +26,7 @@ export function createMemoryCounterStore(options: MemoryCounterStoreOptions): Co
   const wholeNow = () => Math.floor(monotonicNow())
 
   return {
-    increment: ({ type, rule, key }, windowMs) => {
+    increment: ({ type, rule, key }, windowMs, _waited, amount = 1) => {
       const name = ruleText(type, rule)
       const now = wholeNow()
       let window = windows.get(name, key)
@@ -34,7 +34,8 @@ export function createMemoryCounterStore(options: MemoryCounterStoreOptions): Co
         window = { count: 0, endsAt: now + windowMs }
         windows.set(name, key, window)
       }
-      return { count: ++window.count, resetsInMs: window.endsAt - now }
+      window.count += amount
+      return { count: window.count, resetsInMs: window.endsAt - now }
     },
 
     reset: ({ type, rule, key }, inMs = 0) => {

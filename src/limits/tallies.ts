@@ -6,7 +6,7 @@ export interface Tally {
   type: RuleType
   rule: string
   isDryRun: boolean
-  /** Requests that the rule matched and, if it counts, counted. */
+  /** Requests that the rule matched and, if it counts, counted. One of several users is several. */
   counted: number
   /** Of those, requests that the rule let pass, and not only because it is in dry run. */
   passed: number
@@ -51,8 +51,8 @@ export function tallyOf(tallies: Tallies, { type, name }: NamedRule): Tally {
   return tallies.get(ruleText(type, name)) as Tally
 }
 
-/** Adds a request that the rule counts and lets pass. */
-export function tallyPass(tally: Tally): void {
-  tally.counted++
-  tally.passed++
+/** Adds what the rule counts and lets pass. */
+export function tallyPass(tally: Tally, amount = 1): void {
+  tally.counted += amount
+  tally.passed += amount
 }

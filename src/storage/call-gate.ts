@@ -1,20 +1,30 @@
 import { ServiceError } from '../errors.ts'
 
-/** Counts the calls that run or wait: lets up to `most` in at a time, and knows when all have ended. */
+/**
+ * Counts the calls that run or wait: lets up to `most` in at a time, and knows when all have ended. A call of several writes may
+ * count as several.
+ */
 export function createCallGate(most = Number.POSITIVE_INFINITY) {
   let inside = 0
   let closed: Promise<void> | undefined
   let onEmpty: (() => void) | undefined
+
+  function requireRoom(size = 1): void {
+    if (closed !== undefined) throw new ServiceError('shutting_down')
+    if (inside + size > most) throw new ServiceError('overloaded')
+  }
+
   return {
-    /** Before a call. Throws `shutting_down` after `close`, and `overloaded` while as many as allowed are inside. */
-    enter: () => {
-      if (closed !== undefined) throw new ServiceError('shutting_down')
-      if (inside >= most) throw new ServiceError('overloaded')
-      inside++
+    /** Throws `shutting_down` after `close`, and `overloaded` while there is no room for a call of this size. */
+    requireRoom,
+    /** Before a call. Throws as `requireRoom`. */
+    enter: (size = 1) => {
+      requireRoom(size)
+      inside += size
     },
     /** After a call that has entered, however it ended. */
-    leave: () => {
-      inside--
+    leave: (size = 1) => {
+      inside -= size
       if (inside === 0) onEmpty?.()
     },
     /** How many are inside. */
@@ -34,13 +44,15 @@ export function createCallGate(most = Number.POSITIVE_INFINITY) {
 export function through<Args extends readonly unknown[], Result>(
   gate: ReturnType<typeof createCallGate>,
   call: (...args: Args) => Promise<Result>,
+  sizeOf: (...args: Args) => number = () => 1,
 ): (...args: Args) => Promise<Result> {
   return async (...args) => {
-    gate.enter()
+    const size = sizeOf(...args)
+    gate.enter(size)
     try {
       return await call(...args)
     } finally {
-      gate.leave()
+      gate.leave(size)
     }
   }
 }

@@ -11,6 +11,11 @@ export interface CreatedUser {
   readonly isReplay: boolean
 }
 
+interface KeyedCreate {
+  readonly key: string
+  readonly isStrict: boolean
+}
+
 /**
  * Creates one user for each idempotency key, and returns that user for a repeat with the same body. `prepare` validates a body;
  * it is not called for a key that is in use or used.
@@ -19,7 +24,7 @@ export interface CreatedUser {
 export function createOnce(options: {
   readonly users: Pick<UserRepository, 'create' | 'findIdempotentCreate'>
   readonly passwords: PasswordHasher
-  readonly prepare: (body: unknown) => Promise<NewUser>
+  readonly prepare: (body: unknown, isStrict: boolean) => Promise<NewUser>
 }) {
   const { users, passwords, prepare } = options
   /**
@@ -28,12 +33,12 @@ export function createOnce(options: {
    */
   const running = new Set<string>()
 
-  async function run(body: unknown, key: string): Promise<CreatedUser> {
+  async function run(body: unknown, { key, isStrict }: KeyedCreate): Promise<CreatedUser> {
     const keyHash = createHash('sha256').update(key).digest()
     const earlier = await users.findIdempotentCreate(keyHash)
     if (earlier === 'user_deleted') throw new ServiceError('idempotent_user_deleted')
     if (earlier === undefined) {
-      const user = await prepare(body)
+      const user = await prepare(body, isStrict)
       const fingerprint = await fingerprintOf(body, user, passwords)
       return { user: await users.create(user, { keyHash, fingerprint }), isReplay: false }
     }
@@ -42,10 +47,11 @@ export function createOnce(options: {
     return { user: earlier.user, isReplay: true }
   }
 
-  return async (body: unknown, key: string): Promise<CreatedUser> => {
+  return async (body: unknown, keyed: KeyedCreate): Promise<CreatedUser> => {
+    const { key } = keyed
     if (running.has(key)) throw new ServiceError('idempotency_key_in_use')
     running.add(key)
-    return run(body, key).finally(() => running.delete(key))
+    return run(body, keyed).finally(() => running.delete(key))
   }
 }
 

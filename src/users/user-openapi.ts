@@ -1,9 +1,17 @@
 import { z } from 'zod'
 import { JSON_TYPE } from '../http/negotiation.ts'
-import type { Answer, DescribedOperation } from '../http/openapi/operation.ts'
-import { ETAG, IDEMPOTENCY_KEY, IF_MATCH, IF_NONE_MATCH } from '../http/openapi/operation.ts'
+import type { Answer, DescribedOperation, Schemas } from '../http/openapi/operation.ts'
+import {
+  ETAG,
+  IDEMPOTENCY_KEY,
+  IF_MATCH,
+  IF_NONE_MATCH,
+  PREFER,
+  PREFERENCE_APPLIED,
+} from '../http/openapi/operation.ts'
 import { changeParameters, EVENT_STREAM_TYPE } from './change-feed.ts'
 import { listParameters } from './list-query.ts'
+import { MAX_BATCH_USERS } from './user-batch.ts'
 import { NDJSON_TYPE } from './user-lists.ts'
 import { BLANK, EMAIL_TAKEN, fieldError, type UserRules } from './user-schemas.ts'
 
@@ -39,6 +47,20 @@ const USER_PAGE = z
   })
   .meta({ id: 'UserPage', description: 'A page of users in an object: with `envelope=true`.' })
 
+const ENTRY = z.union([
+  z.object({ status: z.literal(201), user: USER }),
+  z.object({
+    status: z.literal(422),
+    message: z.string(),
+    reason: z.string(),
+    errors: z.record(z.string(), z.array(z.string()).min(1)),
+  }),
+])
+
+const CREATED_USERS = z
+  .object({ data: z.array(ENTRY).describe('An entry for each of `users`, in their order.') })
+  .meta({ id: 'CreatedUsers', description: 'What each of many users would have got alone.' })
+
 const CHANGE_PAGE = z
   .object({
     data: z.array(
@@ -67,6 +89,8 @@ const ID = z
 
 const VERSION = { ETag: ETAG }
 
+const APPLIED = { 'Preference-Applied': PREFERENCE_APPLIED }
+
 const LIST_HEADERS = {
   ETag: ETAG.optional(),
   Link: z
@@ -77,7 +101,8 @@ const LIST_HEADERS = {
 }
 
 const CREATE_HEADERS = {
-  ETag: ETAG,
+  ...VERSION,
+  ...APPLIED,
   Location: z.string().describe('The path of the user.'),
   'Idempotency-Replayed': z
     .literal('true')
@@ -100,10 +125,10 @@ export function describeUserOperations(rules: UserRules) {
     description:
       'Changes the fields that are sent. PUT and PATCH do the same; PATCH also takes ' +
       '`application/merge-patch+json`. If all values are the same, `updated_at` stays. With `If-Match`, only if the user still has one of these versions.',
-    parameters: [ID, IF_MATCH, IF_NONE_MATCH],
+    parameters: [ID, IF_MATCH, IF_NONE_MATCH, PREFER],
     body: bodySchema('UserChange', rules.change),
     example: { user: { name: 'Bob Stone' } },
-    answers: { 200: answerWithUser('The user after the change.') },
+    answers: { 200: answerWithUser('The user after the change.', { ...VERSION, ...APPLIED }) },
     refusals: { ...invalid('name'), ...TAKEN, user_not_found: {}, outcome_unknown: {} },
   } as const
 
@@ -164,13 +189,21 @@ export function describeUserOperations(rules: UserRules) {
       path: '/users',
       action: 'create',
       tag: USERS,
-      summary: 'Create a user',
+      summary: 'Create a user, or many',
       description:
-        'With an `Idempotency-Key` it is safe to repeat, for example after a lost connection.',
-      parameters: [IDEMPOTENCY_KEY],
-      body: bodySchema('NewUser', rules.newUser),
+        'With an `Idempotency-Key` it is safe to repeat, for example after a lost connection. ' +
+        `\`users\` in place of \`user\` takes up to ${MAX_BATCH_USERS}, each of which is created or rejected for itself, and no key.`,
+      parameters: [IDEMPOTENCY_KEY, PREFER],
+      body: createSchema(rules.newUser),
       example: { user: { name: 'Bob', ...BOBS_LOGIN } },
-      answers: { 201: { ...answerWithUser('The user.'), headers: CREATE_HEADERS } },
+      answers: {
+        200: {
+          description: 'What became of each of `users`.',
+          headers: APPLIED,
+          content: { [JSON_TYPE]: { schema: CREATED_USERS } },
+        },
+        201: answerWithUser('The user.', CREATE_HEADERS),
+      },
       refusals: { ...invalid('name'), ...TAKEN, outcome_unknown: {} },
     },
     verifyPassword: {
@@ -229,8 +262,14 @@ function invalid(field: string) {
   return { validation_failed: { errors: [fieldError(field, [BLANK])] } }
 }
 
-function answerWithUser(description: string): Answer {
-  return { description, headers: VERSION, content: USER_CONTENT }
+function answerWithUser(description: string, headers: Schemas = VERSION): Answer {
+  return { description, headers, content: USER_CONTENT }
+}
+
+function createSchema(newUser: z.ZodType): z.ZodType {
+  const user = newUser.meta({ id: 'NewUser' })
+  const users = z.array(user).min(1).max(MAX_BATCH_USERS)
+  return z.union([z.object({ user }), z.object({ users })])
 }
 
 /** The schema of a body. The document defines the user inside it under `id`. */

@@ -132,6 +132,15 @@ export interface UserRepository {
    */
   create(user: NewUser, claim?: IdempotencyClaim): Promise<StoredUser>
 
+  /**
+   * Creates users, all in one transaction, whose ids grow in their order. No two of them have one e-mail, without regard to
+   * case. `undefined` in place of one whose e-mail is taken.
+   */
+  createMany(users: readonly NewUser[]): Promise<readonly (StoredUser | undefined)[]>
+
+  /** Throws `overloaded` while so many more writes may not wait, and `shutting_down`. */
+  requireRoom(writes: number): void
+
   /** The create that a key was used for in the last IDEMPOTENCY_TTL_MS. */
   findIdempotentCreate(keyHash: Buffer): Promise<IdempotentCreate | undefined>
 
@@ -190,7 +199,10 @@ export interface UserRepository {
 }
 
 /** The calls that change users. */
-export type UserWrites = Pick<UserRepository, 'create' | 'update' | 'replaceDigest' | 'delete'>
+export type UserWrites = Pick<
+  UserRepository,
+  'create' | 'createMany' | 'requireRoom' | 'update' | 'replaceDigest' | 'delete'
+>
 
 /** The calls that change nothing. */
 export type UserReads = Omit<UserRepository, keyof UserWrites>

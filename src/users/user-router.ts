@@ -6,6 +6,7 @@ import {
   matchesIfNoneMatch,
   parseIdempotencyKey,
   preconditionOf,
+  prefersStrictHandling,
 } from '../http/headers.ts'
 import { mountPath } from '../http/mount.ts'
 import { asksInsteadOfJson, JSON_TYPE } from '../http/negotiation.ts'
@@ -14,9 +15,10 @@ import type { Reply } from '../http/reply.ts'
 import { accept, acceptJson, createRouter, type RouteParts } from '../http/router.ts'
 import type { StreamReply } from '../http/stream.ts'
 import { type ChangeFeed, EVENT_STREAM_TYPE } from './change-feed.ts'
+import { attributesIn } from './unknown-attributes.ts'
+import { entryJson, isBatch, splitBatch } from './user-batch.ts'
 import { NDJSON_TYPE, type UserList } from './user-lists.ts'
 import type { StoredUser } from './user-repository.ts'
-import { attributesIn } from './user-schemas.ts'
 import type { UserService } from './user-service.ts'
 
 export interface UserRouterOptions {
@@ -44,14 +46,25 @@ export function createUserRouter(
       : listReply(list, parameters, mountPath(request))
   }
 
-  async function create(request: Request): Promise<Reply> {
+  async function create(request: Request, isStrict: boolean): Promise<Reply> {
+    if (isBatch(request.body)) return createMany(request, isStrict)
     const key = parseIdempotencyKey(request.headers['idempotency-key'])
-    const { user, isReplay } = await users.create(request.body, key)
+    const { user, isReplay } = await users.create(request.body, { key, isStrict })
     request.subject = { user: user.id, fields: attributesIn(request.body) }
     return userReply(201, user, {
       Location: `${mountPath(request)}/users/${user.id}`,
       ...(isReplay && { 'Idempotency-Replayed': 'true' }),
     })
+  }
+
+  async function createMany(request: Request, isStrict: boolean): Promise<Reply> {
+    if (request.headers['idempotency-key'] !== undefined) {
+      throw new ServiceError('idempotency_key_malformed', { message: KEY_OF_MANY })
+    }
+    const entries = await users.createMany(request.body, isStrict)
+    const made = entries.filter(entry => !(entry instanceof ServiceError)).length
+    request.subject = { users: made }
+    return { status: 200, body: `{"data":[${entries.map(entryJson)}]}` }
   }
 
   async function read(request: Request): Promise<Reply> {
@@ -60,9 +73,10 @@ export function createUserRouter(
     return isFresh(request, user.version) ? notModified(user.version) : userReply(200, user)
   }
 
-  async function update(request: Request): Promise<Reply> {
+  async function update(request: Request, isStrict: boolean): Promise<Reply> {
     const precondition = preconditionOf(request.headers)
-    const user = await users.update(idInPath(request), request.body, precondition)
+    const options = { precondition, isStrict }
+    const user = await users.update(idInPath(request), request.body, options)
     request.subject = { user: user.id, fields: attributesIn(request.body) }
     return userReply(200, user)
   }
@@ -86,7 +100,7 @@ export function createUserRouter(
     acceptJson,
     readBody,
     ...limitByBody('update'),
-    answer(update),
+    answer(asPreferred(update)),
   ]
   const router = createRouter()
   router
@@ -97,8 +111,8 @@ export function createUserRouter(
       limit('create'),
       acceptJson,
       readBody,
-      limitByBody('create'),
-      answer(create),
+      limitByBody('create', splitBatch),
+      answer(asPreferred(create)),
     )
     .all(otherMethods)
   router
@@ -130,6 +144,30 @@ export function createUserRouter(
     )
     .all(otherMethods)
   return router
+}
+
+const KEY_OF_MANY = 'Idempotency-Key is for one user, and cannot be sent with users'
+
+const STRICT_APPLIED = { 'Preference-Applied': 'handling=strict' }
+
+type Handle = (request: Request, isStrict: boolean) => Promise<Reply>
+
+/** Obeys `Prefer: handling=strict`, and says so in the reply, also to a wrong body. */
+function asPreferred(handle: Handle): (request: Request) => Promise<Reply> {
+  const handleStrictly = async (request: Request): Promise<Reply> => {
+    try {
+      const reply = await handle(request, true)
+      const { headers } = reply
+      // The body of a replay was judged when the user was made.
+      const isReplay = headers !== undefined && 'Idempotency-Replayed' in headers
+      return isReplay ? reply : { ...reply, headers: { ...headers, ...STRICT_APPLIED } }
+    } catch (error) {
+      if (!(error instanceof ServiceError) || error.details.errors === undefined) throw error
+      throw new ServiceError(error.code, { ...error.details, headers: STRICT_APPLIED })
+    }
+  }
+  return request =>
+    prefersStrictHandling(request.headers.prefer) ? handleStrictly(request) : handle(request, false)
 }
 
 /** Whether the client has the version. Throws `version_mismatch` if If-Match does not allow it. */

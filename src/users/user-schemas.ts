@@ -1,16 +1,17 @@
 import { z } from 'zod'
 import { type FieldError, ServiceError } from '../errors.ts'
+import { findUnknown } from './unknown-attributes.ts'
 
 /** A valid user of a body, or what is wrong with it. */
-export type Parsed<T> =
-  | { readonly user: T }
-  | {
-      readonly errors: readonly FieldError[]
-      /** The e-mail, if that field is valid. */
-      readonly email: string | undefined
-      /** The password, if that field is valid. */
-      readonly password: string | undefined
-    }
+export type Parsed<T> = { readonly user: T } | Invalid
+
+export interface Invalid {
+  readonly errors: readonly FieldError[]
+  /** The e-mail, if that field is valid. */
+  readonly email: string | undefined
+  /** The password, if that field is valid. */
+  readonly password: string | undefined
+}
 
 export const MAX_NAME_CHARS = 255
 
@@ -182,17 +183,13 @@ export function isPossiblePassword(value: string): boolean {
   return countChars(value) <= MAX_POSSIBLE_PASSWORD_CHARS
 }
 
-/** Checks the user of a body, which may be any JSON value, by its schema. */
-export function parseBody<T>(schema: z.ZodType<T>, body: unknown): Parsed<T> {
-  return parseUser(schema, Object(body).user)
-}
-
-const ATTRIBUTES = ['name', 'email', 'password'] as const
-
-/** The attributes that a body with a valid user has, by name. */
-export function attributesIn(body: unknown): readonly string[] {
-  const { user } = body as { readonly user: Readonly<Record<string, unknown>> }
-  return ATTRIBUTES.filter(name => user[name] !== undefined)
+/** Checks the user of a body, which may be any JSON value, by its schema; `isStrict` rejects what it would ignore. */
+export function parseBody<T>(schema: z.ZodType<T>, body: unknown, isStrict = false): Parsed<T> {
+  const parsed = parseUser(schema, Object(body).user)
+  const unknown = isStrict ? findUnknown(body) : []
+  if (unknown.length === 0) return parsed
+  const { errors = [], email, password } = 'user' in parsed ? Object(parsed.user) : parsed
+  return { errors: [...errors, ...unknown], email, password }
 }
 
 /** Checks any value by the schema of a user. Errors of the user as a whole are those of the field `user`. */

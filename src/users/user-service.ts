@@ -3,6 +3,7 @@ import type { Cursors } from './cursor.ts'
 import { type CreatedUser, createOnce } from './idempotency.ts'
 import type { PasswordHasher } from './passwords/hasher.ts'
 import { isCurrentDigest } from './passwords/parse-digest.ts'
+import { createBatchCreator } from './user-batch.ts'
 import { createUserLists, createWholeLists } from './user-lists.ts'
 import type {
   NewUser,
@@ -13,6 +14,7 @@ import type {
 } from './user-repository.ts'
 import {
   EMAIL_TAKEN,
+  type Invalid,
   isPossibleEmail,
   isPossiblePassword,
   type Parsed,
@@ -37,6 +39,20 @@ export interface UserServiceOptions {
 
 export type UserService = ReturnType<typeof createUserService>
 
+/** `isStrict` rejects attributes that no user has, which are ignored otherwise. */
+interface Handling {
+  readonly isStrict?: boolean
+}
+
+interface CreateOptions extends Handling {
+  /** An idempotency key. */
+  readonly key?: string | undefined
+}
+
+interface UpdateOptions extends Handling {
+  readonly precondition?: Precondition
+}
+
 /**
  * The use cases of users. Every input is validated here. Bodies are JSON values. An `id` of `undefined` is an id that no
  * user has.
@@ -44,22 +60,29 @@ export type UserService = ReturnType<typeof createUserService>
 export function createUserService(options: UserServiceOptions) {
   const { users, passwords, rules } = options
   const createKeyed = createOnce({ ...options, prepare })
+  const createMany = createBatchCreator({ ...options, refusalOf })
   const upgrade = createUpgrade(options)
 
-  /** Throws `validation_failed` with every wrong field, a taken e-mail among them. */
-  async function requireValid<T extends UserInput>(sent: Parsed<T>, exceptId?: number): Promise<T> {
-    const parsed = await refuseCommon(sent, passwords.isCommon)
-    if ('user' in parsed) return parsed.user
-    const { errors, email } = parsed
-    const taken = email !== undefined && (await users.isEmailTaken(email, exceptId))
+  /** `validation_failed` with every wrong field, a taken e-mail among them. */
+  async function refusalOf(
+    { errors, email }: Invalid,
+    isTaken: (email: string) => Promise<boolean>,
+  ): Promise<ServiceError> {
+    const taken = email !== undefined && (await isTaken(email))
     // In the order of the fields: only the name comes before the e-mail.
     const place = errors[0]?.field === 'name' ? 1 : 0
     const all = taken ? errors.toSpliced(place, 0, EMAIL_TAKEN) : errors
-    throw new ServiceError('validation_failed', { errors: all })
+    return new ServiceError('validation_failed', { errors: all })
   }
 
-  async function prepare(body: unknown): Promise<NewUser> {
-    const { name, email, password } = await requireValid(parseBody(rules.newUser, body))
+  async function requireValid<T extends UserInput>(sent: Parsed<T>, exceptId?: number): Promise<T> {
+    const parsed = await refuseCommon(sent, passwords.isCommon)
+    if ('user' in parsed) return parsed.user
+    throw await refusalOf(parsed, email => users.isEmailTaken(email, exceptId))
+  }
+
+  async function prepare(body: unknown, isStrict: boolean): Promise<NewUser> {
+    const { name, email, password } = await requireValid(parseBody(rules.newUser, body, isStrict))
     return { name, email, passwordDigest: password == null ? null : await passwords.hash(password) }
   }
 
@@ -99,10 +122,15 @@ export function createUserService(options: UserServiceOptions) {
      * Throws `idempotency_key_in_use`, `idempotent_user_deleted` and `idempotency_key_reused`. Then throws
      * `validation_failed`, which also names a taken e-mail, or `email_taken` if nothing else is wrong.
      */
-    create: async (body: unknown, key?: string): Promise<CreatedUser> =>
+    create: async (
+      body: unknown,
+      { key, isStrict = false }: CreateOptions = {},
+    ): Promise<CreatedUser> =>
       key === undefined
-        ? { user: await users.create(await prepare(body)), isReplay: false }
-        : createKeyed(body, key),
+        ? { user: await users.create(await prepare(body, isStrict)), isReplay: false }
+        : createKeyed(body, { key, isStrict }),
+
+    createMany,
 
     /**
      * Changes the fields sent. Throws `validation_failed`, `user_not_found`, `version_mismatch` and `email_taken`, and
@@ -111,9 +139,9 @@ export function createUserService(options: UserServiceOptions) {
     update: async (
       id: number | undefined,
       body: unknown,
-      precondition?: Precondition,
+      { precondition, isStrict }: UpdateOptions = {},
     ): Promise<StoredUser> => {
-      const input = await requireValid(parseBody(rules.change, body), id)
+      const input = await requireValid(parseBody(rules.change, body, isStrict), id)
       if (id === undefined) throw new ServiceError('user_not_found')
       for (let comparison = 1; comparison <= MAX_COMPARISONS; comparison++) {
         const change = await toChange(id, input, precondition)

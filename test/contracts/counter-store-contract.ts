@@ -33,7 +33,8 @@ export function describeCounterStore({ name, open, ownClock }: CounterStoreHarne
       await ownClock?.advance(ms * scale)
     }
     const store: CounterStore = {
-      increment: (key, windowMs) => increment(key, windowMs * scale),
+      increment: (key, windowMs, waited, amount) =>
+        increment(key, windowMs * scale, waited, amount),
       reset: (key, inMs) => reset(key, inMs && inMs * scale),
     }
     return { advance, store }
@@ -57,6 +58,19 @@ export function describeCounterStore({ name, open, ownClock }: CounterStoreHarne
       expect(await store.increment(keyOf('a'), 1000)).toMatchObject(counted(2, 1000))
       await advance(400)
       expect(await store.increment(keyOf('a'), 1000)).toMatchObject(counted(3, 600))
+    })
+
+    test('increment adds an amount at once, also to begin a window', async () => {
+      const { advance, store } = await opened()
+      const add = (key: string, amount?: number) =>
+        store.increment(keyOf(key), 1000, undefined, amount)
+      expect(await add('a', 100)).toMatchObject(counted(100, 1000))
+      await advance(400)
+      expect(await add('a')).toMatchObject(counted(101, 600))
+      expect(await add('a', 2)).toMatchObject(counted(103, 600))
+      expect(await add('b', 1)).toMatchObject(counted(1, 1000))
+      await advance(600)
+      expect(await add('a', 3)).toMatchObject(counted(3, 1000))
     })
 
     test('a window ends exactly on time, and the next one begins with the next count', async () => {

@@ -134,5 +134,21 @@ export function describeStorage({ name, newDatabase }: StorageHarness): void {
       for (const { reason } of refused) expect(reason).toMatchObject({ code: 'overloaded' })
       expect(await emails()).toHaveLength(200 - refused.length)
     })
+
+    test('each user of createMany waits as a write: where they do not all fit, none is made', async () => {
+      const { engine, emails } = await newDatabase()
+      const { users, report } = await openStored(engine, { maxWaitingWrites: 10 })
+      const many = (count: number, name: string) =>
+        Array.from({ length: count }, (_, nth) => ({ ...ANN, email: `${name}${nth}@example.com` }))
+      const made = users.createMany(many(7, 'a'))
+      expect(report().waitingWrites).toBe(7)
+      expect(() => users.requireRoom(4)).toThrow('overloaded')
+      await expect(users.createMany(many(4, 'b'))).rejects.toMatchObject({ code: 'overloaded' })
+      users.requireRoom(3)
+      await Promise.all([made, users.createMany(many(3, 'c'))])
+      await users.createMany(many(10, 'd'))
+      expect(report().waitingWrites).toBe(0)
+      expect(await emails()).toHaveLength(20)
+    })
   })
 }

@@ -215,6 +215,46 @@ export function describeUserRepository(harness: RepositoryHarness): void {
       expect(await listed(repository)).toHaveLength(6)
     })
 
+    test('createMany creates users with growing ids in their order, also beside others, and tells which e-mails are taken', async () => {
+      const { repository } = await opened()
+      const [taken, one, two] = ['t', 'o', 'p'].map(name => named(name, `${name}@example.com`))
+      await repository.create(taken as NewUser)
+      const batch = ['z', 'T', 'm', 'a'].map(name => named(name, `${name}@example.com`))
+      const [first, made, last, late, none] = await Promise.all([
+        repository.create(one as NewUser),
+        repository.createMany(batch),
+        repository.create(two as NewUser),
+        repository.createMany([named('b', 'Z@Example.com'), named('c')]),
+        repository.createMany([taken as NewUser]),
+      ])
+      const shownOf = (users: typeof made) => users.map(user => user && shown(user).name)
+      expect([shownOf(made), shownOf(late), none]).toEqual([
+        ['z', undefined, 'm', 'a'],
+        [undefined, 'c'],
+        [undefined],
+      ])
+      const ids = made.flatMap(user => user?.id ?? [])
+      expect(ids).toEqual(ids.toSorted((a, b) => a - b))
+      for (const user of [first, last, ...made]) {
+        if (user !== undefined) expect(await repository.find(user.id)).toEqual(user)
+      }
+      expect(await listed(repository)).toHaveLength(7)
+      expect(await namesFound(repository, 'z')).toEqual(['z'])
+    })
+
+    test('createMany creates none of its users if one cannot be written', async () => {
+      const { repository } = await opened()
+      const revision = await repository.revision()
+      const batch = [newUser(), newUser(), newUser({ passwordDigest: 'no digest' }), newUser()]
+      const beside = repository.create(newUser())
+      await expect(repository.createMany(batch)).rejects.toThrow()
+      const { id } = await beside
+      expect((await listed(repository)).map(user => user.id)).toEqual([id])
+      expect(await repository.revision()).not.toBe(revision)
+      await repository.createMany(batch.toSpliced(2, 1))
+      expect(await listed(repository)).toHaveLength(4)
+    })
+
     test('one refused update or delete does not fail its neighbours', async () => {
       const { repository, clock } = await opened()
       const created = await Promise.all(

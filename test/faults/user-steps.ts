@@ -1,4 +1,6 @@
 import { expect } from 'vitest'
+import { entityTag } from '../../src/http/headers.ts'
+import { storedUser } from '../../src/users/stored-user.ts'
 import type { Asked } from '../support/keep-alive-client.ts'
 import type { RawAnswer } from '../support/raw-http.ts'
 import { listUsers } from './user-list-steps.ts'
@@ -44,7 +46,10 @@ const TAKEN = 'has already been taken'
 /** The next thing that a client does. */
 export function nextStep(dice: Dice, model: UserModel): Step {
   const roll = dice.below(100)
-  if (roll < 25) return model.users.size > POPULATION ? remove(dice, model) : create(dice, model)
+  if (roll < 25) {
+    if (model.users.size > POPULATION) return remove(dice, model)
+    return dice.in100(15) ? createMany(dice, model) : create(dice, model)
+  }
   if (roll < 50) return change(dice, model)
   if (roll < 58) return remove(dice, model)
   if (roll < 72) return read(dice, model)
@@ -54,11 +59,7 @@ export function nextStep(dice: Dice, model: UserModel): Step {
 function create(dice: Dice, model: UserModel): Step {
   const key = dice.in100(40) ? `key-${dice.below(KEYS)}` : undefined
   const kept = key === undefined ? undefined : model.keys.get(key)
-  const user = {
-    name: dice.in100(4) ? ' ' : dice.pick(NAMES),
-    email: anyCase(dice, dice.pick(EMAILS)),
-    ...(dice.in100(8) && { password: dice.in100(50) ? null : dice.pick(PASSWORDS) }),
-  }
+  const user = newFields(dice)
   const body = kept && dice.in100(60) ? kept.body : JSON.stringify({ user })
   const headers = key === undefined ? {} : { 'Idempotency-Key': key }
   return {
@@ -84,6 +85,40 @@ function create(dice: Dice, model: UserModel): Step {
       expect(id).toBeGreaterThan(lastId)
       expect(created_at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
       if (key !== undefined) model.keys.set(key, { body, shown, tag })
+    },
+  }
+}
+
+function newFields(dice: Dice) {
+  return {
+    name: dice.in100(4) ? ' ' : dice.pick(NAMES),
+    email: anyCase(dice, dice.pick(EMAILS)),
+    ...(dice.in100(8) && { password: dice.in100(50) ? null : dice.pick(PASSWORDS) }),
+  }
+}
+
+/** Each of them is what it would be alone, one after the other. */
+function createMany(dice: Dice, model: UserModel): Step {
+  const users = Array.from({ length: 1 + dice.below(12) }, () => newFields(dice))
+  return {
+    asked: { method: 'POST', path: '/users', body: JSON.stringify({ users }) },
+    check: answer => {
+      expectStatus(answer, 200)
+      const { data } = JSON.parse(answer.body)
+      expect(data).toHaveLength(users.length)
+      for (const [index, user] of users.entries()) {
+        const { status, user: shown, errors } = data[index]
+        expect(errors).toEqual(errorsOf(user, model.isTaken(user.email)))
+        expect(status).toBe(errors === undefined ? 201 : 422)
+        if (shown === undefined) continue
+        const { id, created_at } = shown
+        const { password = null, ...fields } = user
+        expect(shown).toEqual({ id, ...fields, created_at, updated_at: created_at })
+        expect(id).toBeGreaterThan(model.ids.at(-1) ?? 0)
+        const body = JSON.stringify(shown)
+        const etag = entityTag(storedUser(body).version)
+        model.add({ ...answer, body, headers: { ...answer.headers, etag } }, password)
+      }
     },
   }
 }

@@ -181,6 +181,10 @@ const WAYS: readonly Sent[] = [
   { body: '{"user":{"name":"","email":"","password":""}}' },
   ...Array(2).fill({ id: 2, body: '{"user":{"name":"Other","email":"taken@x.co"}}' }),
   { headers: { 'Idempotency-Key': 'a b' } },
+  { headers: { Prefer: 'handling=strict' } },
+  { headers: { Prefer: 'handling=strict' }, body: '{"user":{"nmae":"x"}}' },
+  { body: '{"users":[{"name":"Many","email":"many@x.co"},{}]}' },
+  { body: '{"users":[],"user":null}' },
   { headers: { 'If-Match': WRONG_TAG } },
   { headers: { 'If-None-Match': '*' } },
 ]

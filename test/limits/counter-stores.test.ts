@@ -31,9 +31,9 @@ describeCounterStore({
 function slowly(store: CounterStore): CounterStore {
   const nextTurn = () => new Promise(resolve => setImmediate(resolve))
   return {
-    increment: async (key, windowMs) => {
+    increment: async (...asked) => {
       await nextTurn()
-      return store.increment(key, windowMs)
+      return store.increment(...asked)
     },
     reset: async (key, inMs) => {
       await nextTurn()

@@ -18,7 +18,11 @@ test('UserService.update hashes once more for a wrong password, and not at all i
     const outcomes = await Promise.allSettled([
       users.update(user.id, { user: { password, email: 'Taken@x.co' } }),
       users.update(user.id, { user: { password, name: '' } }),
-      users.update(user.id, { user: { password } }, among('2000-01-01T00:00:00.000Z')),
+      users.update(
+        user.id,
+        { user: { password } },
+        { precondition: among('2000-01-01T00:00:00.000Z') },
+      ),
       users.update(undefined, { user: { password } }),
     ])
     expect(outcomes.map(({ status }) => status)).toEqual(outcomes.map(() => 'rejected'))
@@ -45,11 +49,11 @@ test('UserService.create with an idempotency key hashes the password once and ig
   ]
   for (const [index, { body, first, again }] of repeats.entries()) {
     const key = `key-${index}`
-    const created = await users.create(body, key)
+    const created = await users.create(body, { key })
     expect(asked.splice(0)).toEqual(first)
-    expect(await users.create(body, key)).toEqual({ user: created.user, isReplay: true })
+    expect(await users.create(body, { key })).toEqual({ user: created.user, isReplay: true })
     expect(asked.splice(0)).toEqual(again)
-    const other = users.create({ user: { ...body.user, name: 'Other' } }, key)
+    const other = users.create({ user: { ...body.user, name: 'Other' } }, { key })
     await expect(other).rejects.toMatchObject({ code: 'idempotency_key_reused' })
     expect(asked.splice(0)).toEqual([])
   }

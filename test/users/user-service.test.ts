@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { ServiceError } from '../../src/errors.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openUsers } from '../support/open-users.ts'
 
@@ -29,6 +30,20 @@ test('list keeps a list from the second time on until a change, also while other
   await users.create(newUserBody())
   await round()
   expect(made).toBe(3 * 51 + 1)
+})
+
+test('createMany hashes nothing if its writes may not all wait', async () => {
+  const asked: number[] = []
+  const { users, asked: hashed } = await openUsers(() => ({
+    requireRoom: writes => {
+      asked.push(writes)
+      throw new ServiceError('overloaded')
+    },
+  }))
+  const user = () => newUserBody({ password: 'correct horse' }).user
+  const made = users.createMany({ users: [user(), {}, user()] }, false)
+  await expect(made).rejects.toMatchObject({ code: 'overloaded' })
+  expect([asked, hashed]).toEqual([[2], []])
 })
 
 test('update gives up while others change the password each time that it is compared', async () => {

@@ -9,7 +9,7 @@ import {
 import { PATCH_TYPES } from '../body.ts'
 import { JSON_TYPE } from '../negotiation.ts'
 import type { DescribedOperation, DocumentSettings } from './operation.ts'
-import { COMMON_HEADERS, CONTENT_ENCODING, X_REQUEST_ID } from './operation.ts'
+import { COMMON_HEADERS, CONTENT_ENCODING, PREFER, X_REQUEST_ID } from './operation.ts'
 import { createRefusals, OTHERWISE } from './refusals.ts'
 
 /** The name of the security scheme. */
@@ -87,7 +87,7 @@ function describeRequest(operation: DescribedOperation, bodyLimitBytes: number) 
     ],
     ...(body && {
       requestBody: {
-        description: `Other attributes are ignored. At most ${bodyLimitBytes} bytes, also after decompression.`,
+        description: `Other attributes are ignored${parameters.includes(PREFER) ? ', unless `Prefer` is sent' : ''}. At most ${bodyLimitBytes} bytes, also after decompression.`,
         required: true,
         content: Object.fromEntries(types.map(type => [type, { schema: body, example }])),
       },

@@ -120,6 +120,17 @@ export const IDEMPOTENCY_KEY = requestHeader(
   z.string().regex(/^(?:[!#-~][!-~]{0,254}|"(?:[!#-\x5b\]-~]|\\["\\]){1,255}")$/),
 )
 
+export const PREFER = requestHeader(
+  'Prefer',
+  '`handling=strict` rejects what is ignored otherwise: attributes that no user has, and keys beside the user.',
+)
+
+export const PREFERENCE_APPLIED = header(
+  'PreferenceApplied',
+  'The preference that was obeyed.',
+  z.literal('handling=strict').optional(),
+)
+
 /** A header of many responses, which the document defines once. One with an optional schema may be missing. */
 function header(id: string, description: string, schema: z.ZodType) {
   return schema.meta({ header: { id, description } })

@@ -5,7 +5,14 @@ import { type ErrorCode, type ErrorDetails, kindOf, ServiceError } from '../../e
 import { errorReply, phraseOf } from '../error-handler.ts'
 import { JSON_TYPE, notAcceptable, PROBLEM_TYPE } from '../negotiation.ts'
 import type { DescribedOperation, DocumentSettings } from './operation.ts'
-import { COMMON_HEADERS, IDEMPOTENCY_KEY, IF_MATCH, RETRY_AFTER } from './operation.ts'
+import {
+  COMMON_HEADERS,
+  IDEMPOTENCY_KEY,
+  IF_MATCH,
+  PREFER,
+  PREFERENCE_APPLIED,
+  RETRY_AFTER,
+} from './operation.ts'
 
 const STATUS = z.int().min(100).max(599)
 
@@ -134,7 +141,7 @@ export function createRefusals(scopes: DocumentSettings['scopes']) {
     }
     const responses = [...byStatus].map(([status, described]) => {
       const key = JSON.stringify([status, described])
-      const response = known.get(key) ?? toResponse(operation.id, status, described)
+      const response = known.get(key) ?? toResponse(operation, status, described)
       known.set(key, response)
       return [status, response] as const
     })
@@ -151,7 +158,7 @@ interface Refusal {
 }
 
 function toResponse(
-  id: string,
+  { id, parameters }: DescribedOperation,
   status: number,
   { description, examples }: Refusal,
 ): ZodOpenApiResponseObject {
@@ -163,6 +170,8 @@ function toResponse(
       ...COMMON_HEADERS,
       ...(RETRIED.includes(status) && { 'Retry-After': RETRY_AFTER }),
       ...(status === 415 && NOT_TAKEN_HEADERS),
+      ...(status === 422 &&
+        parameters?.includes(PREFER) && { 'Preference-Applied': PREFERENCE_APPLIED }),
       ...(isAboutKeys && { 'WWW-Authenticate': z.string().optional() }),
     }),
     content: {

@@ -24,6 +24,8 @@ export interface LimitState {
   readonly key: string | undefined
   readonly limit: number
   readonly windowMs: number
+  /** As how many it is counted. */
+  amount: number
   /** Includes this request. `undefined` until it is counted. */
   count: number | undefined
   /** Milliseconds until the window ends. */
@@ -36,6 +38,8 @@ export class RequestFacts {
   readonly ip: string | undefined
   /** Whether a safelist rule let the request pass; then no limit applies to it. */
   isSafe = false
+  /** The bodies of a request that counts as several, each as it would come alone. */
+  bodies: readonly unknown[] | undefined
   /** How long the request has waited for its counts so far. */
   waitedMs = 0
   readonly #request: Request

@@ -20,13 +20,18 @@ interface Create {
   readonly claim: IdempotencyClaim | undefined
 }
 
+const WANTED = `
+  unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS wanted (name, name_lower, email, password_digest)`
+
+/** With ids in the order of the users. By default they are in the order in which the users are written. */
+const NUMBERED = `(SELECT nextval('users_id_seq') AS id, * FROM ${WANTED}) AS numbered`
+
 /** Sorted, so that two batches wait for each other's e-mails in one direction only. No two of a batch have one e-mail. */
-const CREATED = `
+const createdFrom = (source: string, id = '') => `
   created AS (
-    INSERT INTO users (name, name_lower, email, password_digest, created_at, updated_at)
-    SELECT name, name_lower, email, password_digest, $6, $6
-    FROM unnest($1::text[], $2::text[], $3::text[], $4::text[])
-      AS wanted (name, name_lower, email, password_digest)
+    INSERT INTO users (${id} name, name_lower, email, password_digest, created_at, updated_at)
+    SELECT ${id} name, name_lower, email, password_digest, $6, $6
+    FROM ${source}
     WHERE ${DECLARES_WORDS}
     ORDER BY lower(email COLLATE "C")
     ON CONFLICT ON CONSTRAINT users_email_unique DO NOTHING
@@ -37,9 +42,16 @@ const CREATED = `
     ${REPLACE_WORDS}
   )`
 
+const CREATED = createdFrom(WANTED)
+
 const CREATE: Statement = {
   name: 'create_users',
   text: `WITH ${CREATED} SELECT email, json FROM created`,
+}
+
+const CREATE_IN_ORDER: Statement = {
+  name: 'create_users_in_order',
+  text: `WITH ${createdFrom(NUMBERED, 'id,')} SELECT email, json FROM created`,
 }
 
 /** Each new key deletes up to this many expired ones, which is faster than they can be added. */
@@ -79,17 +91,23 @@ export interface CreateUsersOptions extends Pick<OpenStorageOptions, 'now' | 'st
   readonly reads: Pick<ShortReads, 'findIdempotentCreate'>
 }
 
-/** `UserRepository.create`, with one statement for the calls of one turn of the event loop. */
-export function createUserCreator(options: CreateUsersOptions): UserRepository['create'] {
+type Creators = Pick<UserRepository, 'create' | 'createMany'>
+
+/** The creates of `UserRepository`, with one statement for the calls of one turn of the event loop. */
+export function createUserCreators(options: CreateUsersOptions): Creators {
   const { connections, contended, reads, now, steadyNow } = options
 
-  /** What writes the creates, and its values. It returns a `CreatedRow` for each user whose e-mail was free. */
-  function statementOf(creates: readonly Create[]): [Statement, readonly unknown[]] {
-    const users = creates.map(({ user }): Row => {
+  function valuesOf(users: readonly NewUser[]): readonly unknown[] {
+    const rows = users.map((user): Row => {
       const { name, email, passwordDigest } = user
       return [name, foldCase(name), email, passwordDigest, wordsText(user)]
     })
-    const values = [...columnsOf(users), new Date(now()).toISOString()]
+    return [...columnsOf(rows), new Date(now()).toISOString()]
+  }
+
+  /** What writes the creates, and its values. It returns a `CreatedRow` for each user whose e-mail was free. */
+  function statementOf(creates: readonly Create[]): [Statement, readonly unknown[]] {
+    const values = valuesOf(creates.map(({ user }) => user))
     const claims = creates.flatMap(({ user, claim }): Row[] =>
       claim ? [[user.email, claim.keyHash, claim.fingerprint]] : [],
     )
@@ -98,16 +116,28 @@ export function createUserCreator(options: CreateUsersOptions): UserRepository['
     return [CREATE_WITH_KEYS, [...values, ...columnsOf(claims), time + IDEMPOTENCY_TTL_MS, time]]
   }
 
-  const insert = joinWrites<Create, StoredUser>(async creates => {
-    const rows = await connections.write<CreatedRow>(...statementOf(creates), {
+  /** The users that a statement has created, by their e-mails. */
+  async function write(statement: Statement, values: readonly unknown[]) {
+    const rows = await connections.write<CreatedRow>(statement, values, {
       countWrites: ({ length }) => length,
     })
-    const created = new Map(rows)
+    return new Map(rows.map(([email, json]) => [email, storedUser(json)]))
+  }
+
+  const insert = joinWrites<Create, StoredUser>(async creates => {
+    const created = await write(...statementOf(creates))
     return creates.map(({ user }) => {
-      const json = created.get(user.email)
-      return json === undefined ? { error: takenEmail() } : { value: storedUser(json) }
+      const value = created.get(user.email)
+      return value === undefined ? { error: takenEmail() } : { value }
     })
   })
+
+  const insertMany = joinWrites<readonly NewUser[], readonly (StoredUser | undefined)[]>(
+    async batches => {
+      const created = await write(CREATE_IN_ORDER, valuesOf(batches.flat()))
+      return batches.map(users => ({ value: users.map(({ email }) => created.get(email)) }))
+    },
+  )
 
   /** A used key matters more than a taken e-mail. It is looked up after the write, so that nothing can fail behind one. */
   async function isOfUsedKey(error: unknown, claim?: IdempotencyClaim): Promise<boolean> {
@@ -116,19 +146,32 @@ export function createUserCreator(options: CreateUsersOptions): UserRepository['
     return (await reads.findIdempotentCreate(claim.keyHash)) !== undefined
   }
 
-  return async (user, claim) => {
-    try {
-      const create = { user, claim }
-      return await contended.run(keysOf(create), write => write(insert, create))
-    } catch (error) {
-      if (await isOfUsedKey(error, claim)) throw new ServiceError('idempotency_key_in_use')
-      throw sqlStateOf(error) === NO_MORE_IDS ? usedUp('ids') : error
-    }
+  return {
+    create: async (user, claim) => {
+      const keys = claim === undefined ? [] : [claim.keyHash.toString('hex')]
+      try {
+        return await contended.run([emailKey(user), ...keys], run => run(insert, { user, claim }))
+      } catch (error) {
+        if (await isOfUsedKey(error, claim)) throw new ServiceError('idempotency_key_in_use')
+        throw mapUsedUpIds(error)
+      }
+    },
+
+    createMany: async users => {
+      try {
+        return await contended.run(users.map(emailKey), run => run(insertMany, users))
+      } catch (error) {
+        throw mapUsedUpIds(error)
+      }
+    },
   }
 }
 
 /** What no other write may claim at the same time. */
-function keysOf({ user, claim }: Create): readonly string[] {
-  const email = user.email.toLowerCase()
-  return claim === undefined ? [email] : [email, claim.keyHash.toString('hex')]
+function emailKey({ email }: NewUser): string {
+  return email.toLowerCase()
+}
+
+function mapUsedUpIds(error: unknown): unknown {
+  return sqlStateOf(error) === NO_MORE_IDS ? usedUp('ids') : error
 }

@@ -9,7 +9,7 @@ import { createIndexedWords } from '../index-next-users.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { createWordFiller, fillWords } from '../word-filler.ts'
 import { createContendedWrites } from './contended-writes.ts'
-import { createUserCreator } from './create-users.ts'
+import { createUserCreators } from './create-users.ts'
 import { readHistory, refuseUnfinishedCopy } from './inspect-schema.ts'
 import { openConnections } from './open-connections.ts'
 import { createPostgresBanStore } from './postgres-ban-store.ts'
@@ -168,10 +168,14 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
     return Object.fromEntries(served)
   }
 
+  const users = createUsers(connections, options)
+  const createMany = through(writes, users.createMany, ({ length }) => length)
+  const gated = ['create', 'update', 'replaceDigest', 'delete'] as const
+  const served = serve({ ...users, createMany }, ...gated)
   const signingKey = createSigningKeys(statements)
   const { read, last, ...housekeeping } = createPostgresUserChanges(connections)
   return {
-    users: serve(createUsers(connections, options), 'create', 'update', 'replaceDigest', 'delete'),
+    users: { ...served, requireRoom: writes.requireRoom },
     changes: { ...serve({ read, last }), ...housekeeping },
     imports: serve(createPostgresUserImportStore(connections, now), 'write'),
     bans: serve(createPostgresBanStore(connections, options), 'save', 'lift'),
@@ -196,14 +200,14 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
 function createUsers(
   connections: Connections,
   { now, steadyNow }: Pick<OpenStorageOptions, 'now' | 'steadyNow'>,
-): UserRepository {
+): Omit<UserRepository, 'requireRoom'> {
   const reads = createShortReads(connections, steadyNow)
   const parts = { connections, reads, contended: createContendedWrites(), now, steadyNow }
   return {
     ...reads,
     ...createPostgresUserLists(connections),
     ...createUserUpdates(parts),
-    create: createUserCreator(parts),
+    ...createUserCreators(parts),
     ping: () => connections.ping(PING),
   }
 }

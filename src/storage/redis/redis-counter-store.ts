@@ -4,11 +4,12 @@ import { memoize } from '../../limits/rules/memoize.ts'
 import type { Send } from './redis-connection.ts'
 
 /**
- * Counts a key in a window of as many milliseconds as ARGV says. Returns the count, and the milliseconds until the window ends.
- * A key without an end would count for ever, so it gets one; such a key remains when a person or a tool removes its end.
+ * Counts a key in a window of as many milliseconds as ARGV says, once or as often as it says. Returns the count, and the
+ * milliseconds until the window ends. Not by INCRBY, which the rights of the operator's user may lack. A key without an end would count for ever, so it gets one; such a key remains when a person or a tool removes its end.
  */
 const COUNT_SCRIPT = `
 local count = redis.call('INCR', KEYS[1])
+for _ = 2, tonumber(ARGV[2] or 1) do count = redis.call('INCR', KEYS[1]) end
 local left = -1
 if count > 1 then left = redis.call('PTTL', KEYS[1]) end
 if left < 0 then
@@ -26,7 +27,8 @@ export function createRedisCounterStore(
   nameOf: (key: CounterKey) => string,
 ): CounterStore {
   return {
-    increment: (key, windowMs) => countInRedis(send, nameOf(key), windowMs),
+    increment: (key, windowMs, _waited, amount) =>
+      countInRedis(send, nameOf(key), windowMs, amount),
 
     reset: async (key, inMs = 0) => {
       const name = nameOf(key)
@@ -37,8 +39,14 @@ export function createRedisCounterStore(
 }
 
 /** Counts a name. Redis forgets scripts when it restarts, and then gets its text again. */
-export function countInRedis(send: Send, name: string, windowMs: number): Promise<Count> {
-  const parameters = ['1', name, wholeMs(windowMs)]
+export function countInRedis(
+  send: Send,
+  name: string,
+  windowMs: number,
+  amount = 1,
+): Promise<Count> {
+  const times = amount === 1 ? [] : [String(amount)]
+  const parameters = ['1', name, wholeMs(windowMs), ...times]
   return send(name, ['EVALSHA', COUNT_SCRIPT_SHA1, ...parameters])
     .catch((error: Error) => {
       if (!error.message.startsWith('NOSCRIPT')) throw error

@@ -9,6 +9,8 @@ import {
 import {
   IDEMPOTENCY_TTL_MS,
   type IdempotencyClaim,
+  type NewUser,
+  type StoredUser,
   type UserRow,
   type UserWrites,
 } from '../../users/user-repository.ts'
@@ -39,6 +41,8 @@ const DELETE_EXPIRED_KEYS = `
   DELETE FROM idempotency_keys WHERE key_hash = @keyHash AND expires_at <= @now OR key_hash IN (
     SELECT key_hash FROM idempotency_keys WHERE expires_at <= @now LIMIT ${EXPIRED_KEYS_A_SWEEP})`
 
+const EMAIL_UNIQUE = 'users_email_unique'
+
 /** Writes to the table `users` of SQLite, through the queue. */
 export function createSqliteUserWrites(
   parts: Pick<SqliteParts, 'database' | 'writes' | 'now' | 'steadyNow'>,
@@ -60,16 +64,31 @@ export function createSqliteUserWrites(
     }
   }
 
+  function insertUser({ name, email, passwordDigest }: NewUser): StoredUser {
+    const time = new Date(now()).toISOString()
+    const json = insert.get(name, foldCase(name), email, passwordDigest, time, time)
+    const user = storedUser(json as string)
+    requireExactId(user.id)
+    writes.noteWords(user.id, { name, email })
+    return user
+  }
+
+  /** `undefined` if the e-mail is taken. SQLite then undoes this insert alone. */
+  function insertUnlessTaken(user: NewUser): StoredUser | undefined {
+    try {
+      return insertUser(user)
+    } catch (error) {
+      if (violates(error, EMAIL_UNIQUE)) return undefined
+      throw error
+    }
+  }
+
   return {
-    create: ({ name, email, passwordDigest }, claim) =>
+    create: (newUser, claim) =>
       writes.run(() =>
         mapTakenEmail(() => {
           if (claim !== undefined) claimKey(claim)
-          const time = new Date(now()).toISOString()
-          const json = insert.get(name, foldCase(name), email, passwordDigest, time, time)
-          const user = storedUser(json as string)
-          requireExactId(user.id)
-          writes.noteWords(user.id, { name, email })
+          const user = insertUser(newUser)
           if (claim !== undefined) {
             const { keyHash, fingerprint } = claim
             const expiresAt = steadyNow() + IDEMPOTENCY_TTL_MS
@@ -78,6 +97,13 @@ export function createSqliteUserWrites(
           return user
         }),
       ),
+
+    createMany: users => {
+      const insertAll = () => users.map(insertUnlessTaken)
+      return writes.run(insertAll, users.length, users.length)
+    },
+
+    requireRoom: writes.requireRoom,
 
     update: (id, change, precondition) =>
       writes.run(() => {
@@ -108,6 +134,6 @@ function mapTakenEmail<T>(write: () => T): T {
   try {
     return write()
   } catch (error) {
-    throw violates(error, 'users_email_unique') ? takenEmail() : error
+    throw violates(error, EMAIL_UNIQUE) ? takenEmail() : error
   }
 }

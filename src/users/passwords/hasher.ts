@@ -14,13 +14,13 @@ const MAX_THREADS = 3
 
 /**
  * Makes Argon2id digests of passwords, in PHC form, and verifies passwords against digests. All throw `overloaded` when too
- * many calls wait already.
+ * many computations wait already.
  */
 export function createPasswordHasher(
   options: {
     /** Computations at once. Each takes 19 MiB and a thread. */
     readonly maxConcurrent?: number
-    /** Further calls that may wait, at least 1. */
+    /** Further computations that may wait, at least 1. */
     readonly maxWaiting?: number
     readonly blocklist?: PasswordBlocklist | undefined
   } = {},
@@ -29,23 +29,47 @@ export function createPasswordHasher(
     options
   const { blocklist } = options
   const timing = createLoginTiming(() => performance.now())
-  const queue: (() => void)[] = []
+  /** For each call that waits, what begins its computations. The calls take turns, so one of many holds up no other. */
+  const queue: (() => void)[][] = []
+  let queued = 0
   let running = 0
   let asleep = 0
-  const waiting = () => queue.length + asleep
+  const waiting = () => queued + asleep
 
   async function inTurn<T>(work: () => Promise<T>): Promise<T> {
-    if (queue.length >= maxWaiting) throw new ServiceError('overloaded')
-    if (running < maxConcurrent) running++
-    // A call that ends passes its slot to this one, so `running` stays the same.
-    else await new Promise<void>(resolve => queue.push(resolve))
-    try {
-      return await work()
-    } finally {
-      const next = queue.shift()
-      if (next === undefined) running--
-      else next()
+    const [result] = await allInTurn([work])
+    return result as T
+  }
+
+  async function allInTurn<T>(works: readonly (() => Promise<T>)[]): Promise<T[]> {
+    const atOnce = Math.min(works.length, maxConcurrent - running)
+    if (queued + works.length - atOnce > maxWaiting) throw new ServiceError('overloaded')
+    const own: (() => void)[] = []
+    const results = works.map(async (work, index) => {
+      if (index < atOnce) running++
+      // A computation that ends passes its slot to this one, so `running` stays the same.
+      else await new Promise<void>(resolve => own.push(resolve))
+      try {
+        return await work()
+      } finally {
+        passSlot()
+      }
+    })
+    queued += own.length
+    if (own.length > 0) queue.push(own)
+    return Promise.all(results)
+  }
+
+  function passSlot(): void {
+    const next = queue.shift()
+    const begin = next?.shift()
+    if (next === undefined || begin === undefined) {
+      running--
+      return
     }
+    if (next.length > 0) queue.push(next)
+    queued--
+    begin()
   }
 
   return {
@@ -55,6 +79,10 @@ export function createPasswordHasher(
       ((password: string): Promise<boolean> => inTurn(() => blocklist.has(normalise(password)))),
 
     hash: (password: string): Promise<string> => inTurn(() => makeDigest(normalise(password))),
+
+    /** The digests of the passwords of one call. Throws before it makes the first if not all may wait. */
+    hashAll: (passwords: readonly string[]): Promise<string[]> =>
+      allInTurn(passwords.map(password => () => makeDigest(normalise(password)))),
 
     /** Whether `digest` was made from `password`. False if the digest does not judge all of the password. */
     verify: (digest: string, password: string): Promise<boolean> =>

@@ -79,6 +79,24 @@ test('WriteQueue runs writes in the order in which they came, in batches with tu
   expect([await written, stored()]).toEqual([texts, texts])
 })
 
+test('WriteQueue takes as many writes into a batch as their sizes allow, and at least one', async () => {
+  const { writes, add, stored } = await openQueue()
+  const sizes = [MAX_BATCH_WRITES - 1, 1, 2, MAX_BATCH_WRITES + 1, MAX_BATCH_WRITES]
+  const counts = new Set<number>()
+  let isOver = false
+  const written = sizes.map((size, index) => writes.run(() => add(`${index}`), 1, size))
+  expect(writes.waiting()).toBe(sizes.reduce((sum, size) => sum + size))
+  const all = Promise.all(written).finally(() => {
+    isOver = true
+  })
+  while (!isOver) {
+    counts.add(stored().length)
+    await nextTurn()
+  }
+  await all
+  expect([...counts, writes.waiting()]).toEqual([0, 2, 3, 4, 0])
+})
+
 async function openQueue() {
   const path = join(temporaryFolder(), 'items.db')
   const database = await openSqlite({ path, now: Date.now })

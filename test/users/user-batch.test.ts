@@ -1,0 +1,213 @@
+import { describe, expect, test } from 'vitest'
+import { newUserBody } from '../support/builders.ts'
+import { createFakeClock } from '../support/fake-clock.ts'
+import { parseMetrics } from '../support/metrics-text.ts'
+import { openTestApp, type TestApp } from '../support/open-test-app.ts'
+import { shareTestApp } from '../support/shared-app.ts'
+import { executeSql, selectRows } from '../support/sql.ts'
+import { until } from '../support/until.ts'
+
+const RANGE = 'must have 1 to 100 users'
+const NO_ARRAY = 'must be an array'
+const BESIDE = "can't be sent together with user"
+
+const app = shareTestApp()
+
+function newUsers(count: number, fields: Record<string, unknown> = {}) {
+  return Array.from({ length: count }, () => newUserBody(fields).user)
+}
+
+function post({ http }: Pick<TestApp, 'http'>, users: unknown) {
+  return http.post('/users').send({ users } as object)
+}
+
+async function countUsers({ http }: Pick<TestApp, 'http'>): Promise<number> {
+  const { headers } = await http.get('/users?per_page=1&count=true')
+  return Number(headers['x-total-count'])
+}
+
+async function waitingPasswords({ managementUrl }: TestApp): Promise<number> {
+  const metrics = parseMetrics(await (await fetch(`${managementUrl}/metrics`)).text())
+  return metrics.read('queue_length', { queue: 'passwords' }) ?? 0
+}
+
+/** An entry for the answer to a single create. */
+function entryOf({ status, body }: { status: number; body: Record<string, unknown> }): object {
+  if (status === 201) return { status, user: body }
+  const { message, reason, errors } = body
+  return { status, message, reason, errors }
+}
+
+const ODD = [null, undefined, 5, 'x', true, [], [{ name: 'Ann', email: 'in-array@x.co' }], {}]
+
+/** Users of every kind, some of which have the e-mails of others. */
+const MIXED = [
+  { name: 'Ann', email: 'ann@x.co', password: 'correct horse' },
+  { name: ' ', email: 'ANN@x.co' },
+  { name: 'Bob', email: ' Ann@X.co ' },
+  { name: '', email: 'bob@x.co' },
+  { name: 'Bob', email: 'bob@x.co', password: null, admin: true },
+  { name: 'Old', email: 'TAKEN@x.co', password: 'correct horse' },
+  { name: 5, email: 'taken@x.co', password: 'x' },
+  { name: 'Zoe\u0308 "\\', email: 'zoe@x.co', password: '😀'.repeat(128) },
+  { email: 'bob' },
+  ...ODD,
+  { name: 'Last', email: 'last@x.co' },
+]
+
+describe('POST /users with users', () => {
+  test('answers 200 and for each user, in order and to the byte, what it would get alone', async () => {
+    const clock = createFakeClock()
+    const users = [newUserBody({ email: 'taken@x.co' })]
+    const [together, alone] = [
+      await openTestApp({ now: clock.now, users }),
+      await openTestApp({ now: clock.now, users }),
+    ]
+    const answer = await post(together, MIXED).expect(200)
+    const entries = []
+    for (const user of MIXED) {
+      const body = {
+        user: user === undefined || Object(user) !== user || Array.isArray(user) ? {} : user,
+      }
+      entries.push(entryOf(await alone.http.post('/users').send(body)))
+    }
+    // Only the ids may differ: on PostgreSQL a refused create may use one up.
+    const withoutIds = (text: string) => text.replaceAll(/"id":\d+/g, '"id":0')
+    expect(withoutIds(answer.text)).toBe(withoutIds(JSON.stringify({ data: entries })))
+    expect(answer.body.data[0].user.id).toBeLessThan(answer.body.data[4].user.id)
+    const rows = (one: TestApp) => one.http.get('/users?sort=created_at').then(({ text }) => text)
+    expect(withoutIds(await rows(together))).toBe(withoutIds(await rows(alone)))
+    const digests = 'SELECT email, password_digest IS NULL AS none FROM users ORDER BY email'
+    expect(await selectRows(together.databaseUrl, digests)).toEqual(
+      await selectRows(alone.databaseUrl, digests),
+    )
+    for (const [email, password] of [
+      ['ann@x.co', 'correct horse'],
+      ['zoe@x.co', '😀'.repeat(128)],
+    ]) {
+      await together.http
+        .post('/password-verifications')
+        .send({ user: { email, password } })
+        .expect(200)
+    }
+  })
+
+  test('has no headers of one user, and its line in the log has how many were made', async () => {
+    const requestId = 'many-1'
+    const users = [...newUsers(2), {}]
+    const { headers, text } = await post(app, users).set('X-Request-Id', requestId).expect(200)
+    for (const name of ['etag', 'location', 'idempotency-replayed', 'preference-applied']) {
+      expect(headers).not.toHaveProperty(name)
+    }
+    expect(headers['content-type']).toBe('application/json; charset=utf-8')
+    expect(text).toMatch(/^\{"data":\[\{"status":201,"user":\{"id":/)
+    const line = await until(() => app.logLines.find(one => one.requestId === requestId))
+    expect(line).toMatchObject({ users: 2, status: 200 })
+  })
+
+  test.each<[object, string[]]>([
+    [{ users: [] }, [RANGE]],
+    [{ users: Array(101).fill(newUserBody().user) }, [RANGE]],
+    [{ users: null }, [NO_ARRAY]],
+    [{ users: newUserBody().user }, [NO_ARRAY]],
+    [{ users: '[]' }, [NO_ARRAY]],
+    [{ users: newUsers(1), user: newUserBody().user }, [BESIDE]],
+    [{ user: null, users: newUsers(1) }, [BESIDE]],
+    [{ user: 1, users: [] }, [RANGE, BESIDE]],
+    [{ user: newUserBody().user, users: null }, [NO_ARRAY, BESIDE]],
+  ])('rejects %j', async (body, messages) => {
+    const before = await countUsers(app)
+    const { status, body: error } = await app.http.post('/users').send(body)
+    expect(status).toBe(422)
+    expect(error).toEqual({
+      ...{ message: 'Validation failed', resource: 'User', code: 422, status: false },
+      ...{ reason: 'validation_failed', errors: { users: messages } },
+    })
+    const accept = { Accept: 'application/problem+json' }
+    const problem = await app.http.post('/users').set(accept).send(body).expect(422)
+    expect(problem.body.errors).toEqual(messages.map(detail => ({ detail, pointer: '#/users' })))
+    expect(await countUsers(app)).toBe(before)
+  })
+
+  test('takes 1 and 100 users, ignores other keys, and gives ids that grow in their order', async () => {
+    const one = await app.http
+      .post('/users')
+      .send({ users: newUsers(1), usr: 1 })
+      .expect(200)
+    expect(one.body.data).toMatchObject([{ status: 201 }])
+    const emails = Array.from({ length: 100 }, (_, nth) => `${(nth * 37) % 100}-order@x.co`)
+    const { body } = await post(
+      app,
+      emails.map(email => ({ name: 'N', email })),
+    ).expect(200)
+    const users = body.data.map(({ user }: { user: { id: number; email: string } }) => user)
+    expect(users.map(({ email }: { email: string }) => email)).toEqual(emails)
+    const ids = users.map(({ id }: { id: number }) => id)
+    expect(ids).toEqual(ids.toSorted((a: number, b: number) => a - b))
+    const found = await app.http.get(`/users?id=${ids.join()}&per_page=1000`).expect(200)
+    expect(found.body).toEqual(users)
+  })
+
+  test('with an Idempotency-Key is 400 with the reason, also if the rest is wrong', async () => {
+    const before = await countUsers(app)
+    for (const users of [newUsers(2), null]) {
+      const { body } = await post(app, users).set('Idempotency-Key', 'key-of-many').expect(400)
+      expect(body).toMatchObject({
+        reason: 'idempotency_key_malformed',
+        message: 'Idempotency-Key is for one user, and cannot be sent with users',
+      })
+    }
+    expect(await countUsers(app)).toBe(before)
+  })
+
+  test('makes each address once, of many requests at once with the same users', async () => {
+    const users = newUsers(30)
+    const answers = await Promise.all(
+      [users, users.toReversed(), users, users.toReversed()].map(some => post(app, some)),
+    )
+    const made = answers.flatMap(({ body }) =>
+      body.data.filter(({ status }: { status: number }) => status === 201),
+    )
+    expect(made).toHaveLength(30)
+    for (const { body } of answers) expect(body.data).toHaveLength(30)
+  })
+
+  test('makes none of them if the database fails', async () => {
+    const { http, databaseUrl } = await openTestApp({ users: [newUserBody()] })
+    await executeSql(databaseUrl, 'ALTER TABLE users RENAME TO hidden')
+    await post({ http }, newUsers(3)).expect(500)
+    await executeSql(databaseUrl, 'ALTER TABLE hidden RENAME TO users')
+    expect(await countUsers({ http })).toBe(1)
+  })
+
+  test.each([
+    ['MAX_WAITING_WRITES', {}],
+    ['MAX_WAITING_PASSWORDS', { password: 'correct horse' }],
+  ])('is 503 as a whole where its users do not all fit into %s', async (name, fields) => {
+    const limited = await openTestApp({ env: { [name]: '10' } })
+    const { body, headers } = await post(limited, newUsers(20, fields)).expect(503)
+    expect([body.reason, headers['retry-after']]).toEqual(['overloaded', '5'])
+    expect(await countUsers(limited)).toBe(0)
+    // Those that are not made need no room.
+    const few = [...newUsers(8, fields), ...Array(20).fill({})]
+    expect((await post(limited, few).expect(200)).body.data).toHaveLength(28)
+    expect(await countUsers(limited)).toBe(8)
+  })
+
+  test('lets single creates have their turns between its passwords', async () => {
+    const busy = await openTestApp({
+      env: { MAX_WAITING_PASSWORDS: '2000', MANAGEMENT_PORT: '0' },
+    })
+    const fields = { password: 'correct horse' }
+    let ended = 0
+    const batches = Promise.all(
+      Array.from({ length: 4 }, () => post(busy, newUsers(25, fields)).then(() => ended++)),
+    )
+    await until(async () => (await waitingPasswords(busy)) > 75)
+    for (let single = 0; single < 3; single++) {
+      await busy.http.post('/users').send(newUserBody(fields)).expect(201)
+    }
+    expect(ended).toBe(0)
+    await batches
+  })
+})
