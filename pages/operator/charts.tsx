@@ -119,10 +119,15 @@ function Chart({ options, view }: ViewProps & { readonly options: ChartOptions }
     const host = canvas.current as HTMLDivElement
     const made = new uPlot(plotOptions(options, host), undefined, host)
     plot.current = made
-    new ResizeObserver(() => {
+    const observer = new ResizeObserver(() => {
       const { clientWidth: width } = host
       if (width > 0 && width !== made.width) made.setSize({ width, height: HEIGHT })
-    }).observe(host)
+    })
+    observer.observe(host)
+    return () => {
+      observer.disconnect()
+      made.destroy()
+    }
   }, [])
 
   useLayoutEffect(() => {

@@ -15,13 +15,22 @@ export type Connection =
 
 export interface HeaderProps extends PanelProps {
   readonly connection: Connection
+  /** Of the address, such as `#users/7`. */
+  readonly hash: string
+}
+
+/** The view of the page that a hash names. */
+export function placeOf(hash: string) {
+  const [view, item = ''] = hash.slice(1).split('/')
+  return { isUsers: view === 'users', item }
 }
 
 /** Name, version, readiness, checks, and how the page stands to the service. */
-export function Header({ connection, view, actions }: HeaderProps) {
+export function Header({ connection, view, actions, hash }: HeaderProps) {
   const { title, tone } = readinessOf(connection, view)
   const checks = Object.entries(view?.status.checks ?? {})
   const isLocked = connection.kind === 'locked'
+  const { isUsers } = placeOf(hash)
   const forget = useRef<HTMLButtonElement>(null)
   // The form takes the focus with it when it goes.
   useLayoutEffect(() => (isLocked ? () => forget.current?.focus() : undefined), [isLocked])
@@ -31,6 +40,14 @@ export function Header({ connection, view, actions }: HeaderProps) {
       <img src={ICON} alt="" width="26" height="26" />
       <h1>User Records Service</h1>
       <span id="version">{view?.status.version}</span>
+      <nav aria-label="Views">
+        <a href="#operations" aria-current={isUsers ? undefined : 'page'}>
+          Operations
+        </a>
+        <a href="#users" aria-current={isUsers ? 'page' : undefined}>
+          Users
+        </a>
+      </nav>
       <strong class={tone} id="readiness" role="status">
         {title}
       </strong>

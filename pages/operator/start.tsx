@@ -31,6 +31,7 @@ document.addEventListener('visibilitychange', () => {
   if (document.hidden) window.clearTimeout(polling)
   else if (connection.kind !== 'locked') void poll()
 })
+window.addEventListener('hashchange', show)
 show()
 void poll()
 
@@ -97,5 +98,5 @@ function lose(error: unknown): void {
 
 function show(): void {
   document.title = `${readinessOf(connection, view).title} · ${location.host} · User Records Service`
-  render(<Page {...{ actions, connection, view, message }} />, host)
+  render(<Page {...{ actions, connection, view, message, hash: location.hash }} />, host)
 }
