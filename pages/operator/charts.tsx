@@ -131,7 +131,7 @@ function Chart({ options, view }: ViewProps & { readonly options: ChartOptions }
   }, [])
 
   useLayoutEffect(() => {
-    if (view !== undefined) plot.current?.setData(dataOf(view, options))
+    plot.current?.setData(dataOf(view, options))
   }, [view])
 
   return (
@@ -198,8 +198,8 @@ function dataOf({ samples }: View, { series }: ChartOptions): UPlot.AlignedData 
 }
 
 /** What a chart shows, in words. */
-function describe({ title, series, format }: ChartOptions, view: View | undefined): string {
-  const last = view?.samples.at(-1)
+function describe({ title, series, format }: ChartOptions, { samples }: View): string {
+  const last = samples.at(-1)
   const parts = series.map(({ label, value }) => `${label} ${format(last && value(last))}`)
   return `${title} over the last 15 minutes, now: ${parts.join(', ')}`
 }

@@ -13,8 +13,10 @@ export type Connection =
   /** `since` is the time of the last answer, or of the first attempt, by the browser's clock. */
   | { readonly kind: 'lost'; readonly since: number; readonly reason: string }
 
-export interface HeaderProps extends PanelProps {
+export interface HeaderProps extends Pick<PanelProps, 'actions'> {
   readonly connection: Connection
+  /** `undefined` before the first answer, and without a token. */
+  readonly view: View | undefined
   /** Of the address, such as `#users/7`. */
   readonly hash: string
 }

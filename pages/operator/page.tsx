@@ -1,6 +1,7 @@
 import { Bans } from './bans.tsx'
 import { Charts } from './charts.tsx'
 import { Header, type HeaderProps, placeOf } from './header.tsx'
+import { Errors, Refused } from './incidents.tsx'
 import { Limits } from './limits.tsx'
 import type { PanelProps } from './panel.tsx'
 import { Database, Keys, Process, Routes } from './panels.tsx'
@@ -17,7 +18,8 @@ export function Page({ view, connection, message, actions, hash }: PageProps) {
   return (
     <div class={connection.kind}>
       <Header {...{ connection, view, actions, hash }} />
-      {isUsers ? <Users {...{ view, actions, item }} /> : <Operations {...{ view, actions }} />}
+      {view !== undefined &&
+        (isUsers ? <Users {...{ view, actions, item }} /> : <Operations {...{ view, actions }} />)}
       <p class="message" id="message" role="status">
         {message !== '' && message}
       </p>
@@ -32,6 +34,8 @@ function Operations({ view, actions }: PanelProps) {
       <Charts view={view} />
       <div class="panels">
         <Limits {...{ view, actions }} />
+        <Refused view={view} />
+        <Errors {...{ view, actions }} />
         <Bans {...{ view, actions }} />
         <Routes view={view} />
         <Process view={view} />

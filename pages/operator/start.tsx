@@ -80,8 +80,9 @@ function notify(text: string): void {
   show()
 }
 
-/** Asks for the token, and for nothing else until there is one. */
+/** Asks for the token, and for nothing else until there is one. Nothing is shown without it. */
 function lock(): void {
+  view = undefined
   window.clearTimeout(polling)
   const before = connection.kind === 'locked' ? connection.refusals : 0
   connection = { kind: 'locked', refusals: before + (readToken() === undefined ? 0 : 1) }

@@ -50,7 +50,7 @@ export function Table<Row>({ id, caption, columns, rows, keyOf, empty }: TablePr
                     {cell(row)}
                   </th>
                 ) : (
-                  <td key={label} class={kind}>
+                  <td key={label} class={kind} data-label={label}>
                     {cell(row)}
                   </td>
                 ),
