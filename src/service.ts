@@ -145,6 +145,7 @@ async function openParts(options: AppOptions, closers: Closers) {
     /** Makes reads that begin after this call see everything that was committed before it. */
     readAnew: storage.readAnew,
     /** For operators. */
+    users: { users, changes },
     bans: limits?.bans ?? createControlWithoutRules(storage.bans),
     /** What a report of the service is made of. */
     sources: {
@@ -198,6 +199,7 @@ export async function openService(options: ServiceOptions) {
     /** For the management port; `undefined` without one. */
     operations: metrics && {
       ...others,
+      readAnew,
       metrics,
       ...createReporter({ ...sources, metrics, server }),
     },
