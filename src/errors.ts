@@ -72,6 +72,11 @@ export const ERRORS = {
     message: 'The token of the management port is required',
     headers: { 'WWW-Authenticate': BEARER_CHALLENGE },
   },
+  token_unset: {
+    status: 403,
+    message: 'Users are on this port only with MANAGEMENT_TOKEN, because API keys are required',
+    shownAs: 'token_required',
+  },
   blocked: {
     status: 403,
     message: 'Forbidden',

@@ -49,6 +49,6 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
     },
     capacity: { ...CAPACITY, maxConnections },
     keepAliveTimeoutMs: config.keepAliveTimeoutMs,
-    onLateRequest: () => {},
+    onLateRequest: operations.readAnew,
   })
 }

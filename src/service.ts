@@ -154,6 +154,7 @@ async function openParts(options: AppOptions, closers: Closers) {
     /** How many users there are. */
     countUsers: async () => (await storage.users.list(FIRST_WITH_TOTAL)).total,
     /** For operators. */
+    users: { users, changes },
     bans: limits?.bans ?? createControlWithoutRules(storage.bans),
     /** What a report of the service is made of. */
     sources: {
@@ -207,6 +208,7 @@ export async function openService(options: ServiceOptions) {
     /** For the management port; `undefined` without one. */
     operations: metrics && {
       ...others,
+      readAnew,
       metrics,
       ...createReporter({ ...sources, metrics, server }),
     },

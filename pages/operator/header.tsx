@@ -21,10 +21,10 @@ export interface HeaderProps extends Pick<PanelProps, 'actions'> {
   readonly hash: string
 }
 
-/** The view of the page that a hash names. */
+/** The view of the page that a hash names, and what is open in it: nothing, `new` or an id. */
 export function placeOf(hash: string) {
-  const [view, item = ''] = hash.slice(1).split('/')
-  return { isUsers: view === 'users', item }
+  const [, item = ''] = /^#users\/(new|\d+)$/.exec(hash) ?? []
+  return { isUsers: /^#users(?:\/|$)/.test(hash), item }
 }
 
 /** Name, version, readiness, checks, and how the page stands to the service. */

@@ -18,8 +18,11 @@ export function Page({ view, connection, message, actions, hash }: PageProps) {
   return (
     <div class={connection.kind}>
       <Header {...{ connection, view, actions, hash }} />
-      {view !== undefined &&
-        (isUsers ? <Users {...{ view, actions, item }} /> : <Operations {...{ view, actions }} />)}
+      {isUsers ? (
+        <Users {...{ view, actions, item }} isLocked={connection.kind === 'locked'} />
+      ) : (
+        view && <Operations {...{ view, actions }} />
+      )}
       <p class="message" id="message" role="status">
         {message !== '' && message}
       </p>

@@ -93,23 +93,44 @@ export interface Reloaded {
 
 /** Puts the limits file in force again. Throws a `Refusal` if it is wrong. */
 export async function reloadLimits(): Promise<Reloaded> {
-  return (await ask('POST', 'limits/reload')) as Reloaded
+  return (await ask('POST', 'limits/reload', {})) as Reloaded
 }
 
 async function ask(method: string, path: string, sent?: unknown): Promise<unknown> {
+  return (await request(method, path, { sent })).body
+}
+
+export interface RequestOptions {
+  /** The body, if there is one. */
+  readonly sent?: unknown
+  readonly headers?: Readonly<Record<string, string>>
+  readonly signal?: AbortSignal
+  /** How long the service may hold the request. */
+  readonly waitMs?: number
+}
+
+/** What the service answers. Throws a `Refusal` for anything but a success with JSON, or without content. */
+export async function request(
+  method: string,
+  path: string,
+  { sent, headers, signal, waitMs = 0 }: RequestOptions,
+): Promise<{ readonly body: unknown; readonly headers: Headers }> {
   const token = readToken()
+  const patience = AbortSignal.timeout(PATIENCE_MS + waitMs)
   const response = await fetch(path, {
     method,
     cache: 'no-store',
-    signal: AbortSignal.timeout(PATIENCE_MS),
+    signal: signal === undefined ? patience : AbortSignal.any([signal, patience]),
     headers: {
       Accept: 'application/json',
       ...(token !== undefined && { Authorization: `Bearer ${token}` }),
-      ...(method === 'POST' && { 'Content-Type': 'application/json' }),
+      ...(sent !== undefined && { 'Content-Type': 'application/json' }),
+      ...headers,
     },
-    ...(method === 'POST' && { body: JSON.stringify(sent ?? {}) }),
+    ...(sent !== undefined && { body: JSON.stringify(sent) }),
   })
   const body: unknown = await response.json().catch(() => undefined)
-  if (!response.ok || body === undefined) throw new Refusal(response.status, body)
-  return body
+  const isEmpty = body === undefined && response.status !== 204
+  if (!response.ok || isEmpty) throw new Refusal(response.status, body)
+  return { body, headers: response.headers }
 }

@@ -21,10 +21,15 @@ import type { UserService } from './user-service.ts'
 export interface UserRouterOptions {
   readonly users: UserService
   readonly changes: ChangeFeed
+  /** Whether it has the route that verifies passwords. It has, if left out. */
+  readonly canVerify?: boolean
 }
 
 /** The routes of users: they turn requests into values for the service, and its values into replies. */
-export function createUserRouter({ users, changes }: UserRouterOptions, parts: RouteParts): Router {
+export function createUserRouter(
+  { users, changes, canVerify = true }: UserRouterOptions,
+  parts: RouteParts,
+): Router {
   const { scope, limit, limitByBody, readBody, answer, otherMethods } = parts
 
   async function list(request: Request): Promise<Reply | StreamReply> {
@@ -103,6 +108,7 @@ export function createUserRouter({ users, changes }: UserRouterOptions, parts: R
     .patch(scope('update'), change)
     .delete(scope('delete'), limit('delete'), answer(remove))
     .all(otherMethods)
+  if (!canVerify) return router
   router
     .route('/password-verifications')
     .post(

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import pino from 'pino'
 import supertest from 'supertest'
 import { onTestFinished } from 'vitest'
-import { openManagementPort } from '../../src/cli/serve/ports.ts'
+import { openManagementPort, stopPorts } from '../../src/cli/serve/ports.ts'
 import { createClocks } from '../../src/clocks.ts'
 import { type Environment, loadConfig } from '../../src/config/settings.ts'
 import type { OperatorError } from '../../src/errors.ts'
@@ -109,8 +109,7 @@ export async function openTestApp(
   const url = `http://127.0.0.1:${port}`
   let stopped: Promise<boolean> | undefined
   const stop = (timeoutMs = 5000) => {
-    stopped ??= service.server.stop(timeoutMs).then(async answeredAll => {
-      await management?.close()
+    stopped ??= stopPorts(service.server, management, timeoutMs).then(async answeredAll => {
       await service.close()
       return answeredAll
     })

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { truncateSync } from 'node:fs'
 import { get, type IncomingMessage } from 'node:http'
 import { text } from 'node:stream/consumers'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { withSqlite } from '../support/databases.ts'
@@ -44,7 +45,7 @@ async function fill<T extends TestApp>(app: T): Promise<T> {
 }
 
 /** The head of a whole list, of which nothing more is read yet. */
-async function begin({ port }: TestApp, query = ''): Promise<IncomingMessage> {
+async function begin({ port }: Pick<TestApp, 'port'>, query = ''): Promise<IncomingMessage> {
   const path = `/users${query}`
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
     get({ port, path, headers: { Accept: NDJSON }, agent: false }, resolve).on('error', reject)
@@ -224,7 +225,11 @@ describe('GET /users as application/x-ndjson', () => {
     const app = await fill(await openManagedApp({ timeouts }))
     const running = async () =>
       parseMetrics((await app.ops.get('/metrics')).text).read('whole_lists')
-    const four = await Promise.all(Array.from({ length: 4 }, () => begin(app, '?sort=name')))
+    const four = await Promise.all(
+      ['managementPort', 'port', 'port', 'port'].map(name =>
+        begin({ port: app[name as 'port'] }, '?sort=name'),
+      ),
+    )
     expect(await running()).toBe(4)
     const refused = await ask(app).expect(503)
     expect(refused.body.reason).toBe('overloaded')
@@ -270,19 +275,23 @@ describe('GET /users as application/x-ndjson', () => {
     },
   )
 
-  test('is waited for by a stop', async () => {
-    const app = await openMany()
-    const response = await begin(app)
-    const stopped = app.stop(60_000)
-    expect(await usersOf(response)).toHaveLength(MANY)
-    expect(await stopped).toBe(true)
-  })
+  describe.each(['port', 'managementPort'] as const)('of its %s', name => {
+    test('is waited for by a stop', async () => {
+      const app = await fill(await openManagedApp())
+      const response = await begin({ port: app[name] })
+      const stopped = app.stop(60_000)
+      // Longer than a stop waits for other requests of operators.
+      await sleep(1500)
+      expect(await usersOf(response)).toHaveLength(MANY)
+      expect(await stopped).toBe(true)
+    })
 
-  test('is cut off by a stop whose time is over', async () => {
-    const app = await openMany()
-    const response = await begin(app)
-    expect(await app.stop(200)).toBe(false)
-    await expect(usersOf(response)).rejects.toThrow('aborted')
+    test('is cut off by a stop whose time is over', async () => {
+      const app = await fill(await openManagedApp())
+      const response = await begin({ port: app[name] })
+      expect(await app.stop(200)).toBe(false)
+      await expect(usersOf(response)).rejects.toThrow('aborted')
+    })
   })
 
   test.skipIf(!isEngine('sqlite', 'a whole list while the index of words lacks users'))(

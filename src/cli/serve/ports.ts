@@ -67,9 +67,25 @@ export async function openManagementPort(options: ManagementPortOptions) {
       const fields = { url: urlOf(address), host: address.address, port: address.port }
       addressLog(log, config, port).info(fields, 'management port listens')
     },
-    /** Waits up to a second for the requests that still run. */
-    close: async () => void (await server.stop(CLOSE_TIMEOUT_MS)),
+    /** Resolves to whether every request was answered within `timeoutMs`; the rest are cut off. */
+    close: (timeoutMs = CLOSE_TIMEOUT_MS) => server.stop(timeoutMs),
   }
+}
+
+/**
+ * Stops the port for clients, and then that for operators. Resolves to whether every request was answered within `timeoutMs`;
+ * operators have a second at least.
+ */
+export async function stopPorts(
+  server: HttpServer,
+  management: ManagementPort | undefined,
+  timeoutMs: number,
+): Promise<boolean> {
+  const endsAt = performance.now() + timeoutMs
+  const isComplete = await server.stop(timeoutMs)
+  const leftMs = Math.max(endsAt - performance.now(), CLOSE_TIMEOUT_MS)
+  const isManagementComplete = await management?.close(leftMs)
+  return isComplete && isManagementComplete !== false
 }
 
 /** Where a server listens. */

@@ -15,6 +15,7 @@ import {
   type ManagementPort,
   openManagementPort,
   openPublicPort,
+  stopPorts,
 } from './ports.ts'
 import {
   awaitCrash,
@@ -116,11 +117,7 @@ async function openAndServe(parts: ServeParts): Promise<number> {
   const { service, crash, management } = opened
   if ((await Promise.race([signals.first, crash])) === 'crash') return 1
   log.info('stopping')
-  // First for clients, and then for operators.
-  const stopped = service.server.stop(config.shutdownTimeoutMs).then(async isComplete => {
-    await management?.close()
-    return isComplete
-  })
+  const stopped = stopPorts(service.server, management, config.shutdownTimeoutMs)
   const end = await Promise.race([stopped, signals.second, crash])
   if (end === true) log.info('stopped')
   else log.warn({ reason: end === false ? 'timeout' : end }, 'stopped with unanswered requests')

@@ -24,6 +24,7 @@ import {
   pathsOf,
   type RouteParts,
 } from '../../http/router.ts'
+import { createUserRouter } from '../../users/user-router.ts'
 import { createHealthRouter } from '../health.ts'
 import { createOperationsRouter, type OperationsRouterOptions } from './operations-router.ts'
 
@@ -35,7 +36,7 @@ export interface ManagementAppOptions extends OperationsRouterOptions {
   readonly onHostRefused: (host: string) => void
   readonly settings: Pick<
     Config,
-    'managementToken' | 'allowedHosts' | 'trustProxy' | 'bodyLimitBytes'
+    'managementToken' | 'apiKeys' | 'allowedHosts' | 'trustProxy' | 'bodyLimitBytes'
   >
 }
 
@@ -57,7 +58,12 @@ export function createManagementApp(options: ManagementAppOptions): Application 
   )
   const page = createOperatorPage(parts)
   const router = createOperationsRouter(options, parts)
-  const routes = [health, page, router].flatMap(pathsOf)
+  const needsToken = token === undefined && settings.apiKeys === 'required'
+  const users = createUserRouter(
+    { ...operations.users, canVerify: false },
+    { ...parts, scope: () => (needsToken ? [denyWithoutToken] : []) },
+  )
+  const routes = [health, page, router, users].flatMap(pathsOf)
   const findPage = createRouteFinder(pathsOf(page))
 
   return createExpressApp(trustProxy).use(
@@ -77,6 +83,7 @@ export function createManagementApp(options: ManagementAppOptions): Application 
     page,
     denyLateAndShed(() => false),
     router,
+    users,
     answerNotFound,
     handleError,
   )
@@ -97,9 +104,9 @@ function createOperatorPage({ answer, otherMethods }: RouteParts): Router {
   return router
 }
 
-/** Reading is not worth a line: monitoring does it every second. */
-function levelOf({ method }: Request): 'info' | 'debug' {
-  return ['POST', 'DELETE'].includes(method) ? 'info' : 'debug'
+/** Reading is not worth a line, because monitoring does it every second, unless it is about users. */
+function levelOf({ method, url }: Request): 'info' | 'debug' {
+  return ['POST', 'DELETE'].includes(method) || url.startsWith('/users') ? 'info' : 'debug'
 }
 
 /**
@@ -152,6 +159,10 @@ function requireToken({ token, isOnLoopback, isOpen }: TokenOptions): RequestHan
       next(new ServiceError('token_required', isSent ? { headers: INVALID_TOKEN } : {}))
     }
   }
+}
+
+const denyWithoutToken: RequestHandler = () => {
+  throw new ServiceError('token_unset')
 }
 
 function digestOf(text: string): Buffer {

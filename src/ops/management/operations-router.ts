@@ -13,6 +13,7 @@ import { accept, acceptJson, createRouter, type RouteParts } from '../../http/ro
 import type { BanControl } from '../../limits/ban-control.ts'
 import { jsonOf } from '../../limits/ban-store.ts'
 import type { RuleChanges } from '../../limits/limiter.ts'
+import type { UserRouterOptions } from '../../users/user-router.ts'
 import { withinPatience } from '../../waiting/patience.ts'
 import type { CheckReadiness } from '../health.ts'
 import { type Metrics, OPEN_METRICS_TYPE, PROMETHEUS_TYPE } from '../metrics/create-metrics.ts'
@@ -29,6 +30,9 @@ export interface Operations {
   readonly metrics: Pick<Metrics, 'report' | 'render'>
   readonly checks: CheckReadiness
   readonly bans: BanControl
+  readonly users: UserRouterOptions
+  /** Makes reads that begin after this call see everything that was committed before it. */
+  readAnew(): void
   /**
    * Puts the limits file in force again; `undefined` without LIMITS_FILE. Throws `limits_invalid` and `reload_failed`: the
    * previous rules then stay in force. The log has the result too.

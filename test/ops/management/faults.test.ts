@@ -5,10 +5,13 @@ import { openManagementPort } from '../../../src/cli/serve/ports.ts'
 import { loadConfig } from '../../../src/config/settings.ts'
 import type { Operations } from '../../../src/ops/management/operations-router.ts'
 import { openService } from '../../../src/service.ts'
+import type { UserRouterOptions } from '../../../src/users/user-router.ts'
 
 const broken = (): never => {
   throw new Error('broken inside')
 }
+
+const USERS = { users: {} as UserRouterOptions, readAnew: () => {} }
 
 /** Fail at once or later. */
 const OPERATIONS: readonly Operations[] = [
@@ -19,6 +22,7 @@ const OPERATIONS: readonly Operations[] = [
     metrics: { report: broken, render: broken },
     checks: broken,
     reloadLimits: broken,
+    ...USERS,
     bans: { list: broken, add: broken, lift: broken },
   },
   {
@@ -28,6 +32,7 @@ const OPERATIONS: readonly Operations[] = [
     metrics: { report: async () => broken(), render: async () => broken() },
     checks: async () => broken(),
     reloadLimits: async () => broken(),
+    ...USERS,
     bans: { list: async () => broken(), add: async () => broken(), lift: async () => broken() },
   },
 ]
@@ -39,7 +44,7 @@ test.each(OPERATIONS)(
     const log = pino({ level: 'error' }, { write: (line: string) => void lines.push(line) })
     const config = loadConfig({ MANAGEMENT_PORT: '0' })
     const port = await openManagementPort({ config, log, operations })
-    onTestFinished(() => port?.close())
+    onTestFinished(async () => void (await port?.close()))
     const ops = supertest(`http://127.0.0.1:${port?.address.port}`)
     const ban = { rule: 'login', client: '192.0.2.1' }
     for (const ask of [
@@ -72,7 +77,7 @@ test.each([
   onTestFinished(service.close)
   const operations = { ...service.operations, countUsers } as Operations
   const port = await openManagementPort({ config, log, operations })
-  onTestFinished(() => port?.close())
+  onTestFinished(async () => void (await port?.close()))
   const ops = supertest(`http://127.0.0.1:${port?.address.port}`)
   expect((await ops.get('/status').expect(200)).body).toMatchObject({ ready: true, users: null })
 })
