@@ -294,7 +294,7 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
     const [, probing] = LIMITS.bans
     writeFileSync(limitsPath, JSON.stringify({ ...LIMITS, bans: [probing] }))
     await button('Reload the file').click()
-    await shows('reload-answer', 'gone: ban "login"')
+    await shows('reload-answer', 'gone: bans "login"')
     const questions: string[] = []
     const liftAll = async (answer: 'accept' | 'dismiss') => {
       page.once('dialog', dialog => {
