@@ -76,7 +76,7 @@ function packOperator() {
       [
         ...modules,
         fileOf(join(PAGES, 'shared/shared.css')),
-        ...['icon.svg', 'page.css'].map(name => fileOf(join(OPERATOR, name))),
+        ...['icon.svg', 'page.css', 'users.css'].map(name => fileOf(join(OPERATOR, name))),
         ...['uPlot.iife.min.js', 'uPlot.min.css'].map(name => fileOf(join(UPLOT, 'dist', name))),
         { ...fileOf(join(UPLOT, 'LICENSE')), name: 'uPlot.LICENSE' },
         { ...fileOf(join(PREACT, 'LICENSE')), name: 'preact.LICENSE' },

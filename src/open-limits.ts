@@ -9,6 +9,7 @@ import type { CounterStore } from './limits/counter-store.ts'
 import { createLimiter, type Limiter, type RuleChanges } from './limits/limiter.ts'
 import { createMemoryCounterStore } from './limits/memory-counter-store.ts'
 import { createNotices } from './limits/notices.ts'
+import { createRefusedClients } from './limits/refused-clients.ts'
 import { loadLimits } from './limits/rules/load-limits.ts'
 import { findWarnings, type RuleSurroundings } from './limits/rules/rule-warnings.ts'
 import { type CheckedLimits, NO_LIMITS } from './limits/rules/rules-schema.ts'
@@ -44,7 +45,13 @@ export async function openLimits(options: LimitsOptions) {
         onForeignChange: ban => void forgetStrikes(ban, { store, notices }, bans.remainingMs(ban)),
       }),
     )
-    const limiter = createLimiter({ limits, store, bans, notices, now: clocks.now })
+    const limiter = createLimiter({
+      ...{ limits, store, bans, notices, now: clocks.now },
+      // Only operators see them.
+      ...(config.managementPort !== undefined && {
+        openClients: () => createRefusedClients(clocks.monotonicNow),
+      }),
+    })
     return {
       limiter,
       /** For operators. */

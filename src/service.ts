@@ -22,6 +22,7 @@ import { callAfterWrites, createChangeWatch } from './users/change-watch.ts'
 import { createCursors } from './users/cursor.ts'
 import { createPasswordHasher } from './users/passwords/hasher.ts'
 import { startForgetting } from './users/user-changes.ts'
+import type { UserQuery } from './users/user-repository.ts'
 import { createUserRules } from './users/user-schemas.ts'
 import { createUserService } from './users/user-service.ts'
 
@@ -63,6 +64,12 @@ export async function openApp(options: AppOptions) {
   }
 }
 
+/** The storage keeps the total, so that no list counts. */
+const FIRST_WITH_TOTAL: UserQuery = {
+  ...{ sort: { by: 'id', descending: false }, filters: {}, words: [] },
+  ...{ start: { offset: 0 }, limit: 1, withTotal: true },
+}
+
 /** What is to be called at the end, the last first. */
 type Closers = (() => unknown)[]
 
@@ -71,7 +78,7 @@ async function openParts(options: AppOptions, closers: Closers) {
   const rulesOfLimits = options.limits ?? (await readOwnLimits(config))
   const blocklist = await openBlocklist(config)
   if (blocklist !== undefined) closers.push(blocklist.close)
-  const metrics = await openMetrics(config)
+  const metrics = await openMetrics(config, clocks)
 
   const storage = await openStorage(config, {
     ...clocks,
@@ -147,6 +154,8 @@ async function openParts(options: AppOptions, closers: Closers) {
     metrics,
     /** Makes reads that begin after this call see everything that was committed before it. */
     readAnew: storage.readAnew,
+    /** How many users there are. */
+    countUsers: async () => (await storage.users.list(FIRST_WITH_TOTAL)).total,
     /** For operators. */
     users: { users, changes },
     bans: limits?.bans ?? createControlWithoutRules(storage.bans),
@@ -221,9 +230,12 @@ async function openLimits(options: LimitsOptions): Promise<OpenLimits> {
 }
 
 /** Only with a management port: prom-client takes 12 MB. */
-async function openMetrics({ managementPort }: Config): Promise<Metrics | undefined> {
+async function openMetrics(
+  { managementPort }: Config,
+  { now }: Clocks,
+): Promise<Metrics | undefined> {
   if (managementPort === undefined) return undefined
-  return (await import('./ops/metrics/create-metrics.ts')).createMetrics()
+  return (await import('./ops/metrics/create-metrics.ts')).createMetrics(now)
 }
 
 /** The API keys of a service that requires them. Rejects when they cannot be read. */

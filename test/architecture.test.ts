@@ -28,7 +28,7 @@ const ALLOWED = tableOf(`
   storage/sqlite/copy: storage storage/copy storage/sqlite
   storage/postgres/maintenance: config storage storage/postgres
   storage/postgres/copy: config storage storage/copy storage/postgres
-  ops/management: clocks config errors http http/pages limits limits/rules ops ops/metrics users version
+  ops/management: clocks config errors http http/pages limits limits/rules ops ops/metrics users version waiting
   open-database: clocks config storage storage/postgres storage/sqlite
   storage/sqlite: errors files limits native-package storage users users/transfer
   storage/postgres: config errors limits storage users users/transfer waiting

@@ -1,27 +1,30 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { formatCount, formatSpan } from './format.ts'
 import { Panel, type PanelProps } from './panel.tsx'
-import { addBan, type Ban, fetchBans, liftBan, MAX_BANS, Refusal } from './service.ts'
+import { addBan, type Ban, fetchBans, liftBans, Refusal } from './service.ts'
 import { numbers, Table } from './table.tsx'
 
-/** How often the list is asked for again while nothing seems to have changed. */
+/** How often the list is asked for again while nothing seems to have changed, or while it is long. */
 const REFRESH_MS = 10_000
+const MAX_SHOWN = 100
 
-/** The bans in force, all or those of one client, to lift, and a form that finds or adds one. */
+/** The bans in force, all or those of some clients, to lift, and a form that finds or adds one. */
 export function Bans({ view, actions }: PanelProps) {
-  const [client, setClient] = useState('')
-  const { bans, failure, reload, remove } = useBans({ view, actions }, client)
-  const now = view === undefined ? 0 : Date.parse(view.status.now)
+  const [sought, setSought] = useState('')
+  const { bans, failure, reload, remove } = useBans({ view, actions }, sought)
+  const now = Date.parse(view.status.now)
 
-  async function lift(ban: Ban): Promise<void> {
-    const which = `the ban of ${ban.client} by ${ban.rule}`
+  async function lift(rule: string, client?: string): Promise<void> {
+    const which = client === undefined ? `all bans by ${rule}` : `the ban of ${client} by ${rule}`
     if (!window.confirm(`Lift ${which}?`)) return
     try {
-      const wasInForce = await liftBan(ban)
-      actions.notify(wasInForce ? `Lifted ${which}.` : `When lifted, ${which} had ended.`)
-      remove(ban)
-      // Its button will be gone.
-      document.getElementById('ban-client')?.focus()
+      const lifted = await liftBans(rule, client)
+      if (client === undefined)
+        actions.notify(`Lifted all bans by ${rule}: ${formatCount(lifted)}.`)
+      else actions.notify(lifted > 0 ? `Lifted ${which}.` : `When lifted, ${which} had ended.`)
+      remove(rule, client)
+      // The button of a ban will be gone.
+      if (client !== undefined) document.getElementById('ban-client')?.focus()
     } catch (error) {
       actions.notify(actions.explain(error))
     }
@@ -29,7 +32,7 @@ export function Bans({ view, actions }: PanelProps) {
   }
 
   function showAdded(): void {
-    setClient('')
+    setSought('')
     reload()
   }
 
@@ -37,20 +40,30 @@ export function Bans({ view, actions }: PanelProps) {
     <button
       type="button"
       aria-label={`Lift the ban of ${ban.client} by ${ban.rule}`}
-      onClick={() => lift(ban)}
+      onClick={() => lift(ban.rule, ban.client)}
     >
       Lift
     </button>
   )
-  const inForce = view && `${formatCount(view.status.bans)} in force`
-  const none = client === '' ? 'No bans in force.' : `No ban of ${client} in force.`
+  const shown = bans?.slice(0, MAX_SHOWN)
+  const inForce = `${formatCount(view.status.bans)} in force`
+  const isPart = sought !== '' || bans?.length !== shown?.length
+  const none = sought === '' ? 'No bans in force.' : `No ban of ${sought} in force.`
+  const rules = new Map(
+    view.status.limits.rules
+      .filter(({ type }) => type === 'ban')
+      .map(({ rule, dryRun }) => [rule, dryRun ? `${rule} (dry run)` : rule]),
+  )
+  // Bans outlive their rules.
+  for (const { rule } of bans ?? [])
+    if (!rules.has(rule)) rules.set(rule, `${rule} (no rule any more)`)
   return (
     <Panel
       name="bans"
       title="Bans"
-      note={bans?.length === MAX_BANS ? `${inForce}, the first ${MAX_BANS}` : inForce}
+      note={isPart ? `${inForce}, ${formatCount(shown?.length)} shown` : inForce}
     >
-      <BanForm {...{ view, actions }} onFind={setClient} onAdded={showAdded} />
+      <BanForm {...{ actions, rules }} onFind={setSought} onAdded={showAdded} onLiftAll={lift} />
       <Table
         id="bans"
         caption="Bans in force"
@@ -60,7 +73,7 @@ export function Bans({ view, actions }: PanelProps) {
           numbers<Ban>('Ends in', ({ ends_at }) => formatSpan(Date.parse(ends_at) - now)),
           { label: 'Lift', kind: 'number', cell: action },
         ]}
-        rows={bans?.filter(({ ends_at }) => Date.parse(ends_at) > now)}
+        rows={shown?.filter(({ ends_at }) => Date.parse(ends_at) > now)}
         keyOf={keyOf}
         empty={failure ?? none}
       />
@@ -77,45 +90,66 @@ interface Answer {
   readonly failure?: string
 }
 
-/** The first bans in force, as new as the status that is shown, and functions that ask again and that take a lifted one out. */
-function useBans({ view, actions }: PanelProps, client: string) {
+/** The first bans in force, as new as the status that is shown, and functions that ask again and that take lifted ones out. */
+function useBans({ view, actions }: PanelProps, sought: string) {
   const [answer, setAnswer] = useState<Answer>({})
   const [changes, setChanges] = useState(0)
-  const period = view && Math.floor(Date.parse(view.status.now) / REFRESH_MS)
+  const period = Math.floor(Date.parse(view.status.now) / REFRESH_MS)
 
   useEffect(() => {
-    if (period === undefined) return
     let isNewest = true
-    fetchBans(client).then(
-      bans => isNewest && setAnswer({ bans }),
+    fetchBans(sought).then(
+      bans => isNewest && setAnswer({ bans: sortByClient(bans) }),
       error => isNewest && setAnswer({ bans: [], failure: actions.explain(error) }),
     )
     return () => {
       isNewest = false
     }
-  }, [client, view?.status.bans, period, changes])
+  }, [sought, Math.min(view.status.bans, MAX_SHOWN), period, changes])
 
   return {
     ...answer,
     reload: () => setChanges(known => known + 1),
-    remove: (lifted: Ban) =>
+    /** Without a client all of the rule. */
+    remove: (rule: string, client?: string) =>
       setAnswer(({ bans = [], ...others }) => {
-        return { ...others, bans: bans.filter(ban => keyOf(ban) !== keyOf(lifted)) }
+        const isLifted = (ban: Ban) => ban.rule === rule && (client ?? ban.client) === ban.client
+        return { ...others, bans: bans.filter(ban => !isLifted(ban)) }
       }),
   }
 }
 
-interface BanFormProps extends PanelProps {
-  readonly onFind: (client: string) => void
+/** Addresses are in the order of their numbers. */
+function sortByClient(bans: readonly Ban[]): readonly Ban[] {
+  const places = new Map(bans.map(ban => [ban, placeOf(ban.client)]))
+  const compare = (one = '', other = '') => (one < other ? -1 : Number(one > other))
+  return bans.toSorted((one, other) => compare(places.get(one), places.get(other)))
+}
+
+/** A text that sorts as a client should: each number has all its digits, and an address of IPv6 all its groups. */
+function placeOf(client: string): string {
+  const [address = ''] = client.split('/')
+  if (!/^[\da-f]*:[\da-f:]*$/.test(address))
+    return client.replace(/\d+/g, each => each.padStart(9, '0'))
+  const parts = address.split('::').map(part => part.split(':').filter(group => group !== ''))
+  const [head = [], tail = []] = parts
+  const left = Array<string>(Math.max(0, 8 - head.length - tail.length)).fill('')
+  return [...head, ...left, ...tail].map(group => group.padStart(4, '0')).join(':')
+}
+
+interface BanFormProps extends Pick<PanelProps, 'actions'> {
+  /** How each is shown, by its name. */
+  readonly rules: ReadonlyMap<string, string>
+  readonly onFind: (sought: string) => void
   readonly onAdded: () => void
+  readonly onLiftAll: (rule: string) => void
 }
 
 const LABELS: Readonly<Record<string, string>> = { rule: 'Rule', client: 'Client', for: 'For' }
 
-function BanForm({ view, actions, onFind, onAdded }: BanFormProps) {
+function BanForm({ rules, actions, onFind, onAdded, onLiftAll }: BanFormProps) {
   const [errors, setErrors] = useState<Refusal['errors']>({})
   const form = useRef<HTMLFormElement>(null)
-  const rules = view?.status.limits.rules.filter(({ type }) => type === 'ban') ?? []
   const read = (field: string) =>
     String(new FormData(form.current ?? undefined).get(field) ?? '').trim()
 
@@ -167,15 +201,15 @@ function BanForm({ view, actions, onFind, onAdded }: BanFormProps) {
     >
       <label>
         Client
-        <input {...describe('client')} {...text} placeholder="such as 203.0.113.9" />
+        <input {...describe('client')} {...text} placeholder="or a part, as 203.0.113" />
       </label>
       <button type="submit">Find</button>
       <label>
         Rule
         <select {...describe('rule')}>
-          {rules.map(({ rule, dryRun }) => (
-            <option key={`${rule} ${dryRun}`} value={rule}>
-              {dryRun ? `${rule} (dry run)` : rule}
+          {Array.from(rules, ([rule, shown]) => (
+            <option key={rule} value={rule}>
+              {shown}
             </option>
           ))}
         </select>
@@ -194,8 +228,11 @@ function BanForm({ view, actions, onFind, onAdded }: BanFormProps) {
           }}
         />
       </label>
-      <button type="button" id="add-ban" disabled={rules.length === 0} onClick={add}>
+      <button type="button" id="add-ban" disabled={rules.size === 0} onClick={add}>
         Add the ban
+      </button>
+      <button type="button" disabled={rules.size === 0} onClick={() => onLiftAll(read('rule'))}>
+        Lift all of the rule
       </button>
       <p class="bad" id="ban-error" role="alert">
         {messages.length > 0 && messages.join('. ')}

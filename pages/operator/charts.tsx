@@ -119,14 +119,19 @@ function Chart({ options, view }: ViewProps & { readonly options: ChartOptions }
     const host = canvas.current as HTMLDivElement
     const made = new uPlot(plotOptions(options, host), undefined, host)
     plot.current = made
-    new ResizeObserver(() => {
+    const observer = new ResizeObserver(() => {
       const { clientWidth: width } = host
       if (width > 0 && width !== made.width) made.setSize({ width, height: HEIGHT })
-    }).observe(host)
+    })
+    observer.observe(host)
+    return () => {
+      observer.disconnect()
+      made.destroy()
+    }
   }, [])
 
   useLayoutEffect(() => {
-    if (view !== undefined) plot.current?.setData(dataOf(view, options))
+    plot.current?.setData(dataOf(view, options))
   }, [view])
 
   return (
@@ -193,8 +198,8 @@ function dataOf({ samples }: View, { series }: ChartOptions): UPlot.AlignedData 
 }
 
 /** What a chart shows, in words. */
-function describe({ title, series, format }: ChartOptions, view: View | undefined): string {
-  const last = view?.samples.at(-1)
+function describe({ title, series, format }: ChartOptions, { samples }: View): string {
+  const last = samples.at(-1)
   const parts = series.map(({ label, value }) => `${label} ${format(last && value(last))}`)
   return `${title} over the last 15 minutes, now: ${parts.join(', ')}`
 }

@@ -16,6 +16,7 @@ const FINE = new Intl.NumberFormat('en', {
   maximumSignificantDigits: 2,
   roundingPriority: 'morePrecision',
 })
+const MOMENT = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' })
 const CLOCK = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' })
 
 export function formatCount(count: Maybe): string {
@@ -58,6 +59,11 @@ export function formatSpan(ms: number): string {
 /** The time of day with seconds, in the time zone of the reader. */
 export function formatClock(at: number): string {
   return CLOCK.format(at)
+}
+
+/** The date and the time of day, in the time zone of the reader. */
+export function formatMoment(at: number): string {
+  return MOMENT.format(at)
 }
 
 function withUnit(value: Maybe, unit: string): string {

@@ -13,15 +13,26 @@ export type Connection =
   /** `since` is the time of the last answer, or of the first attempt, by the browser's clock. */
   | { readonly kind: 'lost'; readonly since: number; readonly reason: string }
 
-export interface HeaderProps extends PanelProps {
+export interface HeaderProps extends Pick<PanelProps, 'actions'> {
   readonly connection: Connection
+  /** `undefined` before the first answer, and without a token. */
+  readonly view: View | undefined
+  /** Of the address, such as `#users/7`. */
+  readonly hash: string
+}
+
+/** The view of the page that a hash names, and what is open in it: nothing, `new` or an id. */
+export function placeOf(hash: string) {
+  const [, item = ''] = /^#users\/(new|\d+)$/.exec(hash) ?? []
+  return { isUsers: /^#users(?:\/|$)/.test(hash), item }
 }
 
 /** Name, version, readiness, checks, and how the page stands to the service. */
-export function Header({ connection, view, actions }: HeaderProps) {
+export function Header({ connection, view, actions, hash }: HeaderProps) {
   const { title, tone } = readinessOf(connection, view)
   const checks = Object.entries(view?.status.checks ?? {})
   const isLocked = connection.kind === 'locked'
+  const { isUsers } = placeOf(hash)
   const forget = useRef<HTMLButtonElement>(null)
   // The form takes the focus with it when it goes.
   useLayoutEffect(() => (isLocked ? () => forget.current?.focus() : undefined), [isLocked])
@@ -31,6 +42,14 @@ export function Header({ connection, view, actions }: HeaderProps) {
       <img src={ICON} alt="" width="26" height="26" />
       <h1>User Records Service</h1>
       <span id="version">{view?.status.version}</span>
+      <nav aria-label="Views">
+        <a href="#operations" aria-current={isUsers ? undefined : 'page'}>
+          Operations
+        </a>
+        <a href="#users" aria-current={isUsers ? 'page' : undefined}>
+          Users
+        </a>
+      </nav>
       <strong class={tone} id="readiness" role="status">
         {title}
       </strong>

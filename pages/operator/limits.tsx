@@ -5,16 +5,14 @@ import { Panel, type PanelProps, type View } from './panel.tsx'
 import { Refusal, type Reloaded, reloadLimits } from './service.ts'
 import { type Column, numbers, Table } from './table.tsx'
 
+export const nameRule = ({ type, rule, dryRun }: Partial<RuleStatus>) => (
+  <>
+    {rule} <span class="faint">{dryRun ? `${type}, dry run` : type}</span>
+  </>
+)
+
 const COLUMNS: readonly Column<RuleStatus>[] = [
-  {
-    label: 'Rule',
-    kind: 'name',
-    cell: ({ type, rule, dryRun }) => (
-      <>
-        {rule} <span class="faint">{dryRun ? `${type}, dry run` : type}</span>
-      </>
-    ),
-  },
+  { label: 'Rule', kind: 'name', cell: nameRule },
   numbers('Counted', ({ counted }) => formatCount(counted)),
   numbers('Passed', ({ passed }) => formatCount(passed)),
   numbers('Refused', ({ refused }) => formatCount(refused)),
@@ -42,7 +40,7 @@ export function Limits({ view, actions }: PanelProps) {
   }
 
   return (
-    <Panel name="limits" title="Limits" note={view && describeStore(view)}>
+    <Panel name="limits" title="Limits" note={describeStore(view)}>
       <button type="button" onClick={reload}>
         Reload the file
       </button>
@@ -56,7 +54,7 @@ export function Limits({ view, actions }: PanelProps) {
         id="limits"
         caption="Rules of the limits"
         columns={COLUMNS}
-        rows={view?.status.limits.rules}
+        rows={view.status.limits.rules}
         keyOf={({ type, rule, dryRun }) => `${type} ${rule} ${dryRun}`}
         empty="No rules: no request is limited."
       />

@@ -1,34 +1,50 @@
 import { Bans } from './bans.tsx'
 import { Charts } from './charts.tsx'
-import { Header, type HeaderProps } from './header.tsx'
+import { Header, type HeaderProps, placeOf } from './header.tsx'
+import { Errors, Refused } from './incidents.tsx'
 import { Limits } from './limits.tsx'
+import type { PanelProps } from './panel.tsx'
 import { Database, Keys, Process, Routes } from './panels.tsx'
 import { Tiles } from './tiles.tsx'
+import { Users } from './users.tsx'
 
 export interface PageProps extends HeaderProps {
   /** What happened just now; empty for nothing. */
   readonly message: string
 }
 
-export function Page({ view, connection, message, actions }: PageProps) {
+export function Page({ view, connection, message, actions, hash }: PageProps) {
+  const { isUsers, item } = placeOf(hash)
   return (
     <div class={connection.kind}>
-      <Header {...{ connection, view, actions }} />
-      <main>
-        <Tiles view={view} />
-        <Charts view={view} />
-        <div class="panels">
-          <Limits {...{ view, actions }} />
-          <Bans {...{ view, actions }} />
-          <Routes view={view} />
-          <Process view={view} />
-          <Database view={view} />
-          <Keys view={view} />
-        </div>
-      </main>
+      <Header {...{ connection, view, actions, hash }} />
+      {isUsers ? (
+        <Users {...{ view, actions, item }} isLocked={connection.kind === 'locked'} />
+      ) : (
+        view && <Operations {...{ view, actions }} />
+      )}
       <p class="message" id="message" role="status">
         {message !== '' && message}
       </p>
     </div>
+  )
+}
+
+function Operations({ view, actions }: PanelProps) {
+  return (
+    <main>
+      <Tiles view={view} />
+      <Charts view={view} />
+      <div class="panels">
+        <Limits {...{ view, actions }} />
+        <Refused view={view} />
+        <Errors {...{ view, actions }} />
+        <Bans {...{ view, actions }} />
+        <Routes view={view} />
+        <Process view={view} />
+        <Database view={view} />
+        <Keys view={view} />
+      </div>
+    </main>
   )
 }

@@ -10,8 +10,7 @@ export interface View {
 }
 
 export interface ViewProps {
-  /** `undefined` before the first answer. */
-  readonly view: View | undefined
+  readonly view: View
 }
 
 /** What parts of the page ask of the whole. */

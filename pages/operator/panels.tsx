@@ -12,13 +12,11 @@ import { type Column, numbers, Table } from './table.tsx'
 
 const MAX_ROUTES = 12
 
+export const nameRoute = ({ method, route }: Pick<RouteStatus, 'method' | 'route'>) =>
+  `${method.replace('_OTHER', 'other')} ${route === '' ? 'no route' : route}`
+
 const ROUTE_COLUMNS: readonly Column<RouteStatus>[] = [
-  {
-    label: 'Route',
-    kind: 'name',
-    cell: ({ method, route }) =>
-      `${method.replace('_OTHER', 'other')} ${route === '' ? 'no route' : route}`,
-  },
+  { label: 'Route', kind: 'name', cell: nameRoute },
   numbers('Requests', ({ count }) => formatCount(count)),
   numbers('p50', ({ p50_ms }) => formatMs(p50_ms)),
   numbers('p99', ({ p99_ms }) => formatMs(p99_ms)),
@@ -41,7 +39,7 @@ export function Routes({ view }: ViewProps) {
         id="routes"
         caption="Routes"
         columns={ROUTE_COLUMNS}
-        rows={view?.status.requests.by_route.slice(0, MAX_ROUTES)}
+        rows={view.status.requests.by_route.slice(0, MAX_ROUTES)}
         keyOf={({ method, route }) => `${method} ${route}`}
         empty="No requests yet."
       />
@@ -53,7 +51,7 @@ export function Routes({ view }: ViewProps) {
 export function Process({ view }: ViewProps) {
   return (
     <Panel name="process" title="Process">
-      <Facts id="process" facts={view === undefined ? [] : factsOfProcess(view)} />
+      <Facts id="process" facts={factsOfProcess(view)} />
     </Panel>
   )
 }
@@ -73,11 +71,11 @@ const ENGINES = { sqlite: 'SQLite', postgres: 'PostgreSQL' } as const
 
 /** Engine, size or pool, and commits. */
 export function Database({ view }: ViewProps) {
-  const storage = view?.status.storage
-  const note = storage && `${ENGINES[storage.engine]}${storage.up ? '' : ', down'}`
+  const { storage } = view.status
+  const note = `${ENGINES[storage.engine]}${storage.up ? '' : ', down'}`
   return (
     <Panel name="database" title="Database" note={note}>
-      <Facts id="database" facts={storage === undefined ? [] : factsOfDatabase(storage)} />
+      <Facts id="database" facts={factsOfDatabase(storage)} />
     </Panel>
   )
 }
@@ -107,7 +105,7 @@ const MAX_KEYS = 10
 
 /** The API keys with the most requests since the start; nothing without any. */
 export function Keys({ view }: ViewProps) {
-  const keys = Object.entries(view?.status.requests.by_key ?? {})
+  const keys = Object.entries(view.status.requests.by_key)
   if (keys.length === 0) return null
   return (
     <Panel name="keys" title="API keys" note="since the start">
@@ -115,11 +113,7 @@ export function Keys({ view }: ViewProps) {
         id="keys"
         caption="API keys"
         columns={[
-          {
-            label: 'Key',
-            kind: 'name',
-            cell: ([name]) => (name === '_other' ? 'all others' : name),
-          },
+          { label: 'Key', kind: 'name', cell: ([name]) => name.replace('_other', 'all others') },
           numbers<(typeof keys)[number]>('Requests', ([, count]) => formatCount(count)),
         ]}
         rows={keys.toSorted(([, one], [, other]) => other - one).slice(0, MAX_KEYS)}

@@ -53,8 +53,8 @@ export function explain(error: unknown): string {
 /** Longer than a busy service needs. */
 const PATIENCE_MS = 10_000
 
-/** The most bans that the page lists. */
-export const MAX_BANS = 100
+/** The most that the service lists at once, so that of as many the page shows the first in its own order. */
+const MAX_BANS = 1000
 
 /** The status, with the samples of the last 15 minutes or only those after `since`. */
 export async function fetchStatus(since: string | undefined): Promise<ServiceStatus> {
@@ -66,9 +66,9 @@ export async function fetchStatus(since: string | undefined): Promise<ServiceSta
   return body as ServiceStatus
 }
 
-/** The first bans in force, all or those of one client. */
-export async function fetchBans(client: string): Promise<readonly Ban[]> {
-  const query = new URLSearchParams({ per_page: `${MAX_BANS}`, ...(client && { client }) })
+/** The first bans in force, all or those of clients that contain a text. */
+export async function fetchBans(contains: string): Promise<readonly Ban[]> {
+  const query = new URLSearchParams({ per_page: `${MAX_BANS}`, ...(contains && { contains }) })
   return (await ask('GET', `bans?${query}`)) as readonly Ban[]
 }
 
@@ -76,10 +76,10 @@ export async function addBan(order: { rule: string; client: string; for?: string
   return (await ask('POST', 'bans', { ban: order })) as Ban
 }
 
-/** Whether the ban was still in force. */
-export async function liftBan({ rule, client }: Ban): Promise<boolean> {
-  const body = await ask('DELETE', `bans?${new URLSearchParams({ rule, client })}`)
-  return (body as { lifted: number }).lifted > 0
+/** Lifts all bans of a rule, or only that of one client. Returns how many were in force. */
+export async function liftBans(rule: string, client?: string): Promise<number> {
+  const query = new URLSearchParams({ rule, ...(client !== undefined && { client }) })
+  return ((await ask('DELETE', `bans?${query}`)) as { lifted: number }).lifted
 }
 
 /** What `POST /limits/reload` answers; rules by kind and name. */
@@ -93,23 +93,44 @@ export interface Reloaded {
 
 /** Puts the limits file in force again. Throws a `Refusal` if it is wrong. */
 export async function reloadLimits(): Promise<Reloaded> {
-  return (await ask('POST', 'limits/reload')) as Reloaded
+  return (await ask('POST', 'limits/reload', {})) as Reloaded
 }
 
 async function ask(method: string, path: string, sent?: unknown): Promise<unknown> {
+  return (await request(method, path, { sent })).body
+}
+
+export interface RequestOptions {
+  /** The body, if there is one. */
+  readonly sent?: unknown
+  readonly headers?: Readonly<Record<string, string>>
+  readonly signal?: AbortSignal
+  /** How long the service may hold the request. */
+  readonly waitMs?: number
+}
+
+/** What the service answers. Throws a `Refusal` for anything but a success with JSON, or without content. */
+export async function request(
+  method: string,
+  path: string,
+  { sent, headers, signal, waitMs = 0 }: RequestOptions,
+): Promise<{ readonly body: unknown; readonly headers: Headers }> {
   const token = readToken()
+  const patience = AbortSignal.timeout(PATIENCE_MS + waitMs)
   const response = await fetch(path, {
     method,
     cache: 'no-store',
-    signal: AbortSignal.timeout(PATIENCE_MS),
+    signal: signal === undefined ? patience : AbortSignal.any([signal, patience]),
     headers: {
       Accept: 'application/json',
       ...(token !== undefined && { Authorization: `Bearer ${token}` }),
-      ...(method === 'POST' && { 'Content-Type': 'application/json' }),
+      ...(sent !== undefined && { 'Content-Type': 'application/json' }),
+      ...headers,
     },
-    ...(method === 'POST' && { body: JSON.stringify(sent ?? {}) }),
+    ...(sent !== undefined && { body: JSON.stringify(sent) }),
   })
   const body: unknown = await response.json().catch(() => undefined)
-  if (!response.ok || body === undefined) throw new Refusal(response.status, body)
-  return body
+  const isEmpty = body === undefined && response.status !== 204
+  if (!response.ok || isEmpty) throw new Refusal(response.status, body)
+  return { body, headers: response.headers }
 }

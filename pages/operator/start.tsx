@@ -31,6 +31,7 @@ document.addEventListener('visibilitychange', () => {
   if (document.hidden) window.clearTimeout(polling)
   else if (connection.kind !== 'locked') void poll()
 })
+window.addEventListener('hashchange', show)
 show()
 void poll()
 
@@ -79,8 +80,9 @@ function notify(text: string): void {
   show()
 }
 
-/** Asks for the token, and for nothing else until there is one. */
+/** Asks for the token, and for nothing else until there is one. Nothing is shown without it. */
 function lock(): void {
+  view = undefined
   window.clearTimeout(polling)
   const before = connection.kind === 'locked' ? connection.refusals : 0
   connection = { kind: 'locked', refusals: before + (readToken() === undefined ? 0 : 1) }
@@ -97,5 +99,5 @@ function lose(error: unknown): void {
 
 function show(): void {
   document.title = `${readinessOf(connection, view).title} · ${location.host} · User Records Service`
-  render(<Page {...{ actions, connection, view, message }} />, host)
+  render(<Page {...{ actions, connection, view, message, hash: location.hash }} />, host)
 }

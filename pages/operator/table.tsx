@@ -5,6 +5,11 @@ export interface Column<Row> {
   /** `name` heads its row, `number` is aligned to the right. */
   readonly kind: 'name' | 'number' | 'text'
   readonly cell: (row: Row) => ComponentChildren
+  /** How the rows are sorted by it, and what sorts them by it. */
+  readonly sorting?: {
+    readonly order: 'ascending' | 'descending' | undefined
+    readonly onToggle: () => void
+  }
 }
 
 export interface TableProps<Row> {
@@ -34,9 +39,15 @@ export function Table<Row>({ id, caption, columns, rows, keyOf, empty }: TablePr
       <table>
         <thead>
           <tr>
-            {columns.map(({ label, kind }) => (
-              <th key={label} scope="col" class={kind}>
-                {label}
+            {columns.map(({ label, kind, sorting }) => (
+              <th key={label} scope="col" class={kind} aria-sort={sorting?.order}>
+                {sorting === undefined ? (
+                  label
+                ) : (
+                  <button type="button" class="sort" onClick={sorting.onToggle}>
+                    {label}
+                  </button>
+                )}
               </th>
             ))}
           </tr>
@@ -50,7 +61,7 @@ export function Table<Row>({ id, caption, columns, rows, keyOf, empty }: TablePr
                     {cell(row)}
                   </th>
                 ) : (
-                  <td key={label} class={kind}>
+                  <td key={label} class={kind} data-label={label}>
                     {cell(row)}
                   </td>
                 ),

@@ -1,23 +1,30 @@
 import { randomUUID } from 'node:crypto'
 import type { Request, RequestHandler } from 'express'
 import type { Logger } from 'pino'
+import type { ErrorCode } from '../errors.ts'
 import { performance } from '../timers.ts'
 import { traceIdOf } from './headers.ts'
+
+/** What the log line says of a request. */
+export interface EndedRequest {
+  readonly requestId: string
+  /** As it was sent. */
+  readonly method: string
+  /** The template of a route, such as `/users/{id}`; empty for paths without a route. */
+  readonly route: string
+  /** 0 if the client left before the response. */
+  readonly status: number
+  readonly seconds: number
+  /** The name of its API key. */
+  readonly key: string | undefined
+  readonly reason: ErrorCode | undefined
+}
 
 /** Counts requests. */
 export interface RequestMetrics {
   begin(): void
-  /** Call once for each `begin`, with what the log line says. `status` is 0 if the client left before the response. */
-  end(request: {
-    /** As it was sent. */
-    readonly method: string
-    /** The template of a route, such as `/users/{id}`; empty for paths without a route. */
-    readonly route: string
-    readonly status: number
-    readonly seconds: number
-    /** The name of its API key. */
-    readonly key: string | undefined
-  }): void
+  /** Call once for each `begin`. */
+  end(request: EndedRequest): void
   /** Counts a request that Node's parser refused. */
   addMalformed(status: number): void
 }
@@ -56,11 +63,13 @@ export function requestLog({
       const ms = performance.now() - request.arrivedAt
       const route = routeOf(request)
       metrics?.end({
+        requestId: request.id,
         method: request.method,
         route: route ?? '',
         status: isAborted ? 0 : response.statusCode,
         seconds: ms / 1000,
         key: request.apiKey?.name,
+        reason: request.errorReason,
       })
       const line = {
         requestId: request.id,

@@ -23,6 +23,8 @@ export interface BanSelection {
 
 /** Which bans to list. */
 export interface BanQuery extends BanSelection {
+  /** Also those whose key contains this text, in upper or lower case. */
+  readonly keyPart?: string | undefined
   /** Only bans after this place in the order. No ban needs to be there. */
   readonly after?: Pick<Ban, 'rule' | 'clientKey'> | undefined
   /** The most bans to return, 1 or more. */

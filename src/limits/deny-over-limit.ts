@@ -8,7 +8,7 @@ import { retryAfterSeconds } from './limit-headers.ts'
 import { noticeOf } from './notices.ts'
 import type { FixedAnswer } from './rules/limits-file.ts'
 import type { CompiledRateLimit, CompiledThrottle } from './rules/rules-schema.ts'
-import { type Tally, tallyOf } from './tallies.ts'
+import { type Tally, tallyOf, tallyRefusal } from './tallies.ts'
 
 /** What throttles and limits on routes do over their limit: report the request, and deny it unless the rule is in dry run. */
 export function denyOverLimit(
@@ -51,9 +51,10 @@ export function denyOverLimit(
 function denyFixed(rule: string, answer: FixedAnswer | undefined, tally: Tally): MatchHandler {
   // What never changes is made once.
   const details: ErrorDetails = { violatedPolicies: [rule], ...(answer && detailsOf(answer)) }
-  return ({ resetsInMs, amount }, _response, next) => {
-    tally.refused += amount
-    const headers = { 'Retry-After': String(retryAfterSeconds(resetsInMs)), ...details.headers }
+  return (state, _response, next) => {
+    tallyRefusal(tally, state)
+    const retryAfter = String(retryAfterSeconds(state.resetsInMs))
+    const headers = { 'Retry-After': retryAfter, ...details.headers }
     next(new ServiceError('rate_limited', { ...details, headers }))
   }
 }
@@ -67,12 +68,15 @@ function denyByFunction(
   tally: Tally,
   onFailure: (error: unknown) => void,
 ): MatchHandler {
-  return ({ request, resetsInMs, amount }, response, next) => {
+  return (state, response, next) => {
+    const { request, resetsInMs } = state
     // The request counts as refused unless the function lets it pass, also if its client leaves.
     let isDecided = false
     const decide = (outcome: 'passed' | 'refused') => {
-      if (!isDecided) tally[outcome] += amount
+      if (isDecided) return
       isDecided = true
+      if (outcome === 'passed') tally.passed += state.amount
+      else tallyRefusal(tally, state)
     }
     finished(response, () => decide('refused'))
     const { Vary: _vary, ...fixed } = fixedHeaders(request.id)

@@ -5,7 +5,7 @@ import type { AddLimitHeaders } from './limit-headers.ts'
 import { type Notices, noticeOf } from './notices.ts'
 import { factsOf, type LimitState } from './rules/request-facts.ts'
 import type { CompiledCounter, CompiledFilterRule } from './rules/rules-schema.ts'
-import { type Tallies, tallyOf } from './tallies.ts'
+import { type Tallies, tallyOf, tallyRefusal } from './tallies.ts'
 
 /** What rules use. */
 export interface RuleParts {
@@ -107,7 +107,7 @@ export function guardRule(
     /** Reports that the rule refuses a request or, in a dry run, would refuse it. */
     refuse: (state: LimitState, logFields?: object): void => {
       if (isDryRun) tally.wouldRefuse++
-      else tally.refused++
+      else tallyRefusal(tally, state)
       const notice = noticeOf(rule, state)
       notices.publish(notice)
       notices.mark(notice, logFields)

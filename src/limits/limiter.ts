@@ -7,6 +7,7 @@ import { countStrike, countStrikeByAnswer, denyBanned } from './ban-handlers.ts'
 import { block, pass, throttle, throttleEach, track } from './filter-handlers.ts'
 import type { RuleParts } from './guard-rule.ts'
 import { createLimitHeaders, dropLimitHeaders } from './limit-headers.ts'
+import type { RefusedClients } from './refused-clients.ts'
 import { needsBody, partsOf } from './rules/client-key.ts'
 import { factsOf } from './rules/request-facts.ts'
 import { type CheckedLimits, type CompiledRateLimit, RULE_KINDS } from './rules/rules-schema.ts'
@@ -24,6 +25,8 @@ export type Limiter = ReturnType<typeof createLimiter>
 
 export interface LimiterOptions extends Omit<RuleParts, 'tallies' | 'addLimitHeaders'> {
   readonly limits: CheckedLimits
+  /** Opens the counts of the clients that a rule refuses. They are not counted if left out. */
+  readonly openClients?: (() => RefusedClients) | undefined
 }
 
 export function createLimiter(options: LimiterOptions) {
@@ -73,10 +76,11 @@ export function createLimiter(options: LimiterOptions) {
 
 function compileRules(
   limits: CheckedLimits,
-  given: Omit<RuleParts, 'tallies'>,
+  given: Omit<RuleParts, 'tallies'> & Pick<LimiterOptions, 'openClients'>,
   previous?: Tallies,
 ) {
-  const parts = { ...given, tallies: createTallies(limits, previous) }
+  const { openClients } = given
+  const parts = { ...given, tallies: createTallies(limits, { previous, openClients }) }
   const readsBody = ({ source }: CompiledRateLimit) => needsBody(source.by)
   const afterBody = limits.rateLimits.filter(readsBody)
   const beforeBody = limits.rateLimits.filter(rule => !readsBody(rule))

@@ -1,4 +1,6 @@
 import type { NamedRule } from './notices.ts'
+import type { RefusedClients } from './refused-clients.ts'
+import { factsOf, type LimitState } from './rules/request-facts.ts'
 import { type CheckedLimits, RULE_KINDS, type RuleType, ruleText } from './rules/rules-schema.ts'
 
 /** What one rule has done since the start. Its handlers add to it. */
@@ -14,9 +16,11 @@ export interface Tally {
   refused: number
   /** Requests that it would have refused if it were not in dry run. */
   wouldRefuse: number
+  /** Whom the rule has refused; `undefined` without a management port. */
+  readonly clients?: RefusedClients | undefined
 }
 
-/** A tally at a moment. */
+/** A tally at a moment; its `clients` go on. */
 export type RuleReport = Readonly<Tally>
 
 /** The limits as one process sees them. */
@@ -34,13 +38,20 @@ export interface LimitsReport {
 /** The tallies of the rules in force, each under its `ruleText`, in the order in which requests meet the rules. */
 export type Tallies = ReadonlyMap<string, Tally>
 
-/** A rule keeps its tally over a reload if it keeps its type and name. Others begin at zero. */
-export function createTallies(limits: CheckedLimits, previous?: Tallies): Tallies {
+/** A rule keeps its tally over a reload if it keeps its type and name. Others begin at zero, with what `openClients` returns. */
+export function createTallies(
+  limits: CheckedLimits,
+  {
+    previous,
+    openClients,
+  }: { previous?: Tallies | undefined; openClients?: (() => RefusedClients) | undefined } = {},
+): Tallies {
   const rules = RULE_KINDS.flatMap((kind): readonly NamedRule[] => limits[kind])
   return new Map(
     rules.map(({ type, name, isDryRun }) => {
       const text = ruleText(type, name)
-      const tally = previous?.get(text) ?? { counted: 0, passed: 0, refused: 0, wouldRefuse: 0 }
+      const counts = { counted: 0, passed: 0, refused: 0, wouldRefuse: 0 }
+      const tally = previous?.get(text) ?? { ...counts, clients: openClients?.() }
       return [text, Object.assign(tally, { type, rule: name, isDryRun })]
     }),
   )
@@ -55,4 +66,13 @@ export function tallyOf(tallies: Tallies, { type, name }: NamedRule): Tally {
 export function tallyPass(tally: Tally, amount = 1): void {
   tally.counted += amount
   tally.passed += amount
+}
+
+/** Adds a request that the rule refuses. Its client is known by its address where the rule does not count. */
+export function tallyRefusal(
+  tally: Tally,
+  { key, request, amount }: Pick<LimitState, 'key' | 'request' | 'amount'>,
+) {
+  tally.refused += amount
+  tally.clients?.add(key ?? factsOf(request).ipKey)
 }

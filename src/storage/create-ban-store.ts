@@ -144,13 +144,22 @@ export function createBanStore({ statements, dialect, steadyNow }: BanStoreOptio
   const saveFirst = joinSaves(false)
 
   /** The conditions of a selection. Their values are added to `values`. */
-  function conditionsOf({ rule, clientKeys }: BanSelection, values: unknown[]): string[] {
+  function conditionsOf(
+    { rule, clientKeys, keyPart }: BanSelection & Pick<BanQuery, 'keyPart'>,
+    values: unknown[],
+  ): string[] {
     const conditions: string[] = []
+    const ofClient: string[] = []
     if (rule !== undefined) conditions.push(`rule = $${values.push(toStored(rule))}`)
     if (clientKeys !== undefined) {
       const place = values.push(JSON.stringify(clientKeys.map(each => [toStored(each)])))
-      conditions.push(`client_key IN (SELECT value ->> 0 FROM ${jsonRows}($${place}))`)
+      ofClient.push(`client_key IN (SELECT value ->> 0 FROM ${jsonRows}($${place}))`)
     }
+    if (keyPart !== undefined) {
+      const escaped = toStored(keyPart.toLowerCase()).replace(/[!%_]/g, '!$&')
+      ofClient.push(`lower(client_key) LIKE $${values.push(`%${escaped}%`)} ESCAPE '!'`)
+    }
+    if (ofClient.length > 0) conditions.push(`(${ofClient.join(' OR ')})`)
     return conditions
   }
 

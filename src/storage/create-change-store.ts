@@ -102,9 +102,11 @@ export function createChangeStore(
 
   return {
     read: async (after, limit) => {
-      let part = await readPart(after ?? BEFORE, limit)
+      const isNew = after === undefined || after === 'now'
+      const start = after === 'now' ? { ...BEGINNING, ...(await last()) } : (after ?? BEFORE)
+      let part = await readPart(start, limit)
       const { mark, seenBefore, baseline } = part.feed
-      let from = after ?? { ...BEFORE, mark, since: seenBefore }
+      let from = isNew ? { ...start, mark, since: seenBefore } : after
       // Whether there are users from before the feed is only known with the first part.
       if (after === undefined && baseline === 0) {
         from = { ...from, ...BEGINNING }

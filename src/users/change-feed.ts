@@ -22,18 +22,21 @@ const MAX_LIMIT = 1000
 /** How long a stream may take to end at a stop. Its client goes on with another service after the last whole event. */
 const LAST_MS = 500
 
-/** The parameters of `GET /users/changes`. */
-export const changeParameters = z.strictObject({
-  after: z
+const cursor = <T>(decode: (text: string) => T | undefined) =>
+  z
     .string()
-    .transform(decodeChangeCursor)
+    .transform(decode)
     .refine(position => position !== undefined, 'is not a cursor of changes')
     .optional()
-    .meta({
-      description: 'The cursor `next` of the previous answer; without it, from the beginning.',
-      minLength: 1,
-      examples: ['k3Jd0a4zWyI5ZjQ0ZTU3M2Q3YTAiLDEsIjQyIiw3XQ'],
-    }),
+
+/** The parameters of `GET /users/changes`. */
+export const changeParameters = z.strictObject({
+  after: cursor(text => (text === 'now' ? text : decodeChangeCursor(text))).meta({
+    description:
+      'The cursor `next` of the previous answer; without it, from the beginning. `now` skips all earlier changes.',
+    minLength: 1,
+    examples: ['k3Jd0a4zWyI5ZjQ0ZTU3M2Q3YTAiLDEsIjQyIiw3XQ'],
+  }),
   limit: wholeNumber(1, MAX_LIMIT)
     .default(100)
     .meta({
@@ -48,8 +51,8 @@ export const changeParameters = z.strictObject({
     }),
 })
 
-/** Those of a stream. */
-const streamParameters = changeParameters.pick({ after: true })
+/** Those of a stream. One that begins at `now` could not continue there before its first event. */
+const streamParameters = z.strictObject({ after: cursor(decodeChangeCursor) })
 
 export interface ChangeFeedOptions {
   readonly changes: UserChanges

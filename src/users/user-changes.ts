@@ -38,11 +38,12 @@ export interface ChangePage {
 export interface UserChanges {
   /**
    * Up to `limit` changes after a position, or from the beginning. A client that applies all of them until `hasMore` is
-   * false has exactly the users of that moment: a change that is not visible yet comes after all visible ones.
+   * false has exactly the users of that moment: a change that is not visible yet comes after all visible ones. After `now`
+   * come only changes that are not visible yet.
    * Throws `cursor_expired` for a position of another feed, one from before a deletion that is no longer kept, and one that
    * lies in the future.
    */
-  read(after: ChangePosition | undefined, limit: number): Promise<ChangePage>
+  read(after: ChangePosition | 'now' | undefined, limit: number): Promise<ChangePage>
   /** The position of the last change that `read` would show. For polling: it reads one row. */
   last(): Promise<ChangePosition>
   /**

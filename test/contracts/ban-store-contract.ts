@@ -166,6 +166,24 @@ export function describeBanStore({ name, open }: BanStoreHarness): void {
       expect((await store.list({ limit: 59 })).hasMore).toBe(true)
     })
 
+    test('list finds clients by a part of their key, whatever its case, beside those of the keys', async () => {
+      const { store, banOf } = await opened()
+      const keys = ['10.0.0.1', '10.0.0.12', '110.0.0.1', 'Ann%_!\\', 'ann', '2001:db8::/56']
+      for (const key of keys) await store.save(banOf('a', key))
+      await store.save(banOf('b', '10.0.0.1'))
+      const found = async (keyPart: string, query: Partial<BanQuery> = {}) =>
+        (await store.list({ rule: 'a', keyPart, limit: 9, ...query })).bans.map(
+          ({ clientKey }) => clientKey,
+        )
+      expect(await found('10.0.0.1')).toEqual(['10.0.0.1', '10.0.0.12', '110.0.0.1'])
+      expect(await found('ANN')).toEqual(['Ann%_!\\', 'ann'])
+      expect(await found('2001:DB8')).toEqual(['2001:db8::/56'])
+      for (const odd of ['%', '_', '!', '\\']) expect(await found(odd)).toEqual(['Ann%_!\\'])
+      expect(await found('0.12', { clientKeys: ['ann'] })).toEqual(['10.0.0.12', 'ann'])
+      const after = { rule: 'a', clientKey: '10.0.0.1' }
+      expect(await found('0.0', { after })).toEqual(['10.0.0.12', '110.0.0.1'])
+    })
+
     test('list goes on after a place where no ban is any more, also of a rule', async () => {
       const { store, banOf } = await opened()
       const bans = [banOf('a', '1'), banOf('a', '3'), banOf('b', '0')]

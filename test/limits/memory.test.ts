@@ -22,6 +22,11 @@ type Sent = (client: number) => {
 
 const MANY = { limit: 1_000_000, period: 60 }
 const TO = { to: 1_000_000, within: 60 }
+const BAN = { findtime: 60, bantime: 60 }
+
+const forwardedFor = (client: number) => ({
+  'X-Forwarded-For': `${PADDING}, 198.51.${100 + (client >> 7)}.${100 + (client & 127)}`,
+})
 
 test.each<[what: string, limits: LimitsFile, sent: Sent, env?: Record<string, string>]>([
   [
@@ -38,15 +43,23 @@ test.each<[what: string, limits: LimitsFile, sent: Sent, env?: Record<string, st
   [
     'addresses',
     {
-      bans: [{ maxretry: 1, findtime: 60, bantime: 60, dryRun: true }],
+      bans: [{ ...BAN, maxretry: 1, dryRun: true }],
       throttle: [MANY, { ...MANY, ip: '203.0.113.7' }],
       rateLimits: [TO],
     },
-    client => ({
-      headers: {
-        'X-Forwarded-For': `${PADDING}, 198.51.${100 + (client >> 7)}.${100 + (client & 127)}`,
-      },
-    }),
+    client => ({ headers: forwardedFor(client) }),
+  ],
+  [
+    'clients that are refused',
+    {
+      blocklist: [{ path: '/never' }],
+      bans: [{ ...BAN, path: '/no', by: 'query:client', maxretry: 1_000_000, mode: 'fail2ban' }],
+    },
+    client =>
+      client % 2 === 0
+        ? { line: `GET /no?client=the-client-${client}&more=${PADDING}` }
+        : { line: 'GET /never', headers: forwardedFor(client) },
+    { MANAGEMENT_PORT: '0' },
   ],
   [
     'values of a parameter',

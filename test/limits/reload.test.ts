@@ -213,7 +213,9 @@ test('the tallies in force keep no rules of an earlier reload', async () => {
     return { previous: new WeakRef(limits), tallies: createTallies(limits) }
   }
   const { previous, tallies } = begin()
-  const current = createTallies(NO_LIMITS, createTallies(NO_LIMITS, tallies))
+  const current = createTallies(NO_LIMITS, {
+    previous: createTallies(NO_LIMITS, { previous: tallies }),
+  })
   await new Promise(resolve => setImmediate(resolve))
   collectGarbage()
   expect([previous.deref(), current.size]).toEqual([undefined, 0])

@@ -62,6 +62,18 @@ const findFaintLines = (page: Page) =>
      })()`,
   )
 
+/** What is in a table or a form and stands out of its panel, or is hidden by the end of a part that scrolls. */
+const findCut = (page: Page) =>
+  page.evaluate<string[]>(
+    `[...document.querySelectorAll('.panel')].flatMap(panel => {
+       const inner = panel.getBoundingClientRect();
+       return [...panel.querySelectorAll('th, td, dd, button, input, select')].filter(part => {
+         const { left, right, bottom, width } = part.getBoundingClientRect();
+         return width > 0 && (left < inner.left || right > inner.right || bottom > inner.bottom);
+       });
+     }).map(part => part.outerHTML)`,
+  )
+
 const widthOf = (page: Page) => page.evaluate('document.documentElement.scrollWidth')
 
 /** Answers the requests of the page for the status with something else. */
@@ -107,6 +119,9 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
         ]
       }),
     )
+    // Bans are kept in the database.
+    expect(await textOf('tiles')).toMatch(/ Bans 1 refused: \d+ Users 1 in the database$/)
+    expect(await textOf('limits-note')).toBe('counted in memory')
     expect(await textOf('process')).toContain(`PID ${status.process.pid}`)
     expect(await textOf('database-note')).toBe('SQLite')
     expect(await textOf('database')).toContain(`Commits in all ${status.storage.commits.count}`)
@@ -211,10 +226,98 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
     expect(unexpected()).toEqual([])
   })
 
+  test('names who was refused most by each rule, and the newest errors, whose ids are copied', async () => {
+    const { http, page, hasRows, rowsOf, shows, unexpected } = await openWithBans()
+    const send = (id: string, path: string) => http.get(path).set('X-Request-Id', id)
+    for (let times = 0; times < 5; times++) await send(`read-${times}`, '/users/7')
+    await send('odd', '/users?q=')
+    await hasRows('refused', 1)
+    expect(await rowsOf('refused')).toEqual([['127.0.0.1', 'few reads throttle', '2']])
+    await hasRows('errors', 6)
+    const [newest, ...others] = await rowsOf('errors')
+    expect(newest).toEqual(['400 query_invalid', 'GET /users', expect.any(String), 'odd'])
+    expect(others.map(([answer, request, , id]) => [answer, request, id])).toEqual([
+      ['429 rate_limited', 'GET /users/{id}', 'read-4'],
+      ['429 rate_limited', 'GET /users/{id}', 'read-3'],
+      ...[2, 1, 0].map(each => ['404 user_not_found', 'GET /users/{id}', `read-${each}`]),
+    ])
+    await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
+    await page.getByRole('button', { name: 'odd' }).click()
+    await shows('message', 'Copied odd')
+    expect(await page.evaluate('navigator.clipboard.readText()')).toBe('odd')
+    await answerStatus(page, ({ errors: [first], ...status }) => {
+      const fault = { ...first, status: 500, reason: 'internal_error' }
+      return { ...status, errors: [first, fault] }
+    })
+    await hasRows('errors', 2)
+    expect((await rowsOf('errors')).map(([answer]) => answer)).toEqual([
+      '500 internal_error',
+      '400 query_invalid',
+    ])
+    expect(unexpected()).toEqual([])
+  })
+
+  test('lists bans by the numbers of their addresses, and finds those of a part with one request', async () => {
+    const v4 = ['10.0.0.9', '10.0.0.10', '10.0.0.100', '198.51.100.7']
+    const v6 = ['2001:db8::/56', '2001:db8:0:100::/56', '2001:db8:a::/56', '2001:db8:10::/56']
+    const opened = await openWithBans([...v4, ...v6].toSorted())
+    const { page, rowsOf, hasRows, shows, textOf, unexpected } = opened
+    const clients = async () => (await rowsOf('bans')).map(([client]) => client)
+    await hasRows('bans', 8)
+    expect(await clients()).toEqual([...v4, ...v6])
+    const asked: string[] = []
+    page.on('request', request => {
+      if (request.url().includes('contains')) asked.push(request.url())
+    })
+    await page.locator('#ban-client').pressSequentially('10.0.0')
+    await page.keyboard.press('Enter')
+    await hasRows('bans', 3)
+    expect(await clients()).toEqual(v4.slice(0, 3))
+    expect(await textOf('bans-note')).toBe('8 in force, 3 shown')
+    expect(asked.length).toBeLessThan(5)
+    await page.locator('#ban-client').fill('2001:DB8:0:1ff::7')
+    await page.keyboard.press('Enter')
+    await hasRows('bans', 1)
+    expect(await clients()).toEqual(['2001:db8:0:100::/56'])
+    await page.locator('#ban-client').fill('nobody')
+    await page.keyboard.press('Enter')
+    await shows('bans', 'No ban of nobody in force.')
+    expect(unexpected()).toEqual([])
+  })
+
+  test('lifts all bans of a rule behind a question, also of one that is gone', async () => {
+    const opened = await openWithBans([CLIENT, OTHER])
+    const { ops, limitsPath, page, button, hasRows, shows, unexpected } = opened
+    const other = { rule: 'probing', client: CLIENT }
+    await ops.post('/bans').send({ ban: other }).expect(201)
+    await hasRows('bans', 3)
+    const [, probing] = LIMITS.bans
+    writeFileSync(limitsPath, JSON.stringify({ ...LIMITS, bans: [probing] }))
+    await button('Reload the file').click()
+    await shows('reload-answer', 'gone: bans "login"')
+    const questions: string[] = []
+    const liftAll = async (answer: 'accept' | 'dismiss') => {
+      page.once('dialog', dialog => {
+        questions.push(dialog.message())
+        void dialog[answer]()
+      })
+      await button('Lift all of the rule').click()
+    }
+    await page.locator('#ban-rule').selectOption({ label: 'login (no rule any more)' })
+    await liftAll('dismiss')
+    expect(await clientsBanned(opened)).toHaveLength(3)
+    await liftAll('accept')
+    await shows('message', 'Lifted all bans by login: 2.')
+    expect(questions).toEqual(Array(2).fill('Lift all bans by login?'))
+    await hasRows('bans', 1)
+    expect(await clientsBanned(opened)).toEqual([CLIENT])
+    expect(unexpected()).toEqual([])
+  })
+
   test('shows the first 100 bans, finds others, and keeps the focus while it fetches them again', async () => {
     const opened = await openWithBans(hosts(101))
     const { ops, page, rowsOf, hasRows, button, shows, unexpected } = opened
-    await shows('bans-note', '101 in force, the first 100')
+    await shows('bans-note', '101 in force, 100 shown')
     await hasRows('bans', 100)
     const shown = (await rowsOf('bans')).map(([client]) => client)
     const other = hosts(101).find(client => !shown.includes(client)) ?? ''
@@ -257,6 +360,7 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
     const { page, shows, button, textOf, unexpected } = opened
     expect(await findSerious(page)).toEqual([])
     expect(await textOf('readiness')).toBe('Locked')
+    expect(await page.locator('.chart, .panel').count()).toBe(0)
     expect(await focused(page)).toBe('token')
     const enter = async (token: string) => {
       await page.keyboard.type(token)
@@ -294,6 +398,7 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
     await page.locator('#token').waitFor()
     expect(await page.evaluate('sessionStorage.length')).toBe(0)
     expect(await textOf('token-error')).toBe('')
+    expect(await page.locator('.panel').count()).toBe(0)
     await enter(TOKEN)
     await shows('connection', 'Live')
     expect(unexpected()).toEqual([])
@@ -442,6 +547,13 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
     const opened = await openWithBans([...hosts(16), '2001:db8:1234:5600::'])
     const { http, page, hasRows, button, shows, unexpected } = opened
     for (let times = 0; times < 5; times++) await http.get('/users/1')
+    // Numbers as long as they get.
+    await answerStatus(page, ({ limits, ...status }) => {
+      const count = { counted: 1234567890, passed: 1234567890, refused: 27, would_refuse: 276 }
+      const rules = limits.rules.map(rule => ({ ...rule, ...count }))
+      return { ...status, limits: { ...limits, rules } }
+    })
+    await shows('limits', '1,234,567,890')
     await page.emulateMedia({ reducedMotion: 'reduce' })
     page.on('dialog', dialog => void dialog.accept())
     await hasRows('bans', 17)
@@ -454,6 +566,7 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
         expect([scheme, width, await findSerious(page)]).toEqual([scheme, width, []])
         expect([scheme, await findFaintLines(page)]).toEqual([scheme, []])
         expect(await widthOf(page)).toBe(width)
+        if (width < 500) expect(await findCut(page)).toEqual([])
       }
     }
     await inEachLook()
@@ -464,6 +577,7 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
     await page.locator('#bans tbody button').first().click()
     await shows('message', 'Lifted the ban')
     await inEachLook(some)
+    await page.unroute('**/status*')
     await page.context().setOffline(true)
     await shows('readiness', 'Unreachable')
     await inEachLook(some)

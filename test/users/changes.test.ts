@@ -81,6 +81,20 @@ test('an empty feed has a cursor, with which it goes on', async () => {
   expect((await untilShown(app, body.next, 1)).data).toEqual([{ id: user.id, user }])
 })
 
+test('after=now skips all earlier changes, and goes on', async () => {
+  const app = await openTestApp()
+  const empty = { data: [], has_more: false, next: expect.stringMatching(/^[\w-]+$/) }
+  expect(await read(app, 'after=now')).toEqual(empty)
+  await settle(app)
+  const body = await read(app, 'after=now')
+  expect(body).toEqual(empty)
+  const bob = await create(app, 'Bob')
+  expect((await untilShown(app, body.next, 1)).data).toEqual([{ id: bob.id, user: bob }])
+  // A stream that ends before its first event would lose what comes before the next one begins.
+  const stream = app.http.get(`${PATH}?after=now`).set('Accept', 'text/event-stream')
+  expect((await stream.expect(400)).body.errors).toEqual({ after: ['is not a cursor of changes'] })
+})
+
 describe('the feed', () => {
   const app = shareTestApp()
 
@@ -522,6 +536,8 @@ test('after CHANGES_RETENTION deletions are forgotten: cursors from before them 
     expect(entries.every(({ user }) => user !== null)).toBe(true)
     expect([...copy.keys()].sort()).toEqual([1, 3, 4])
   }
+  // The last change of all is one of those that are forgotten.
+  expect((await read(later, 'after=now')).data).toEqual([])
 })
 
 /** Deletes users one after another. Those of `misdated` as if the clock had been wrong. Returns a cursor from before. */

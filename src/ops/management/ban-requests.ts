@@ -10,6 +10,7 @@ const NO_CURSOR = 'is not a cursor of this list'
 
 const listParameters = z.strictObject({
   ...chosen,
+  contains: z.string().optional(),
   after: z
     .string()
     .transform(decodeJson)
@@ -26,8 +27,13 @@ const liftParameters = z.strictObject({
 
 /** Throws `query_invalid` with every wrong parameter. */
 export async function parseBanList(parameters: readonly SentParameter[]): Promise<BanQuery> {
-  const { after, per_page: limit, ...choice } = validData(checkQuery(parameters, listParameters))
-  return { ...(await selectionOf(choice)), after, limit }
+  const checked = checkQuery(parameters, listParameters)
+  const isGiven = (sought: string) => parameters.some(({ name }) => name === sought)
+  if (isGiven('client') && isGiven('contains'))
+    checked.errors.set('contains', 'cannot be given together with client')
+  const { after, per_page: limit, contains, rule, client } = validData(checked)
+  const selection = await selectionOf({ rule, client: client ?? contains })
+  return { ...selection, keyPart: contains, after, limit }
 }
 
 /** Throws `query_invalid` with every wrong parameter, and for a query that neither chooses bans nor asks for all. */

@@ -14,6 +14,7 @@ import type { BanControl } from '../../limits/ban-control.ts'
 import { jsonOf } from '../../limits/ban-store.ts'
 import type { RuleChanges } from '../../limits/limiter.ts'
 import type { UserRouterOptions } from '../../users/user-router.ts'
+import { withinPatience } from '../../waiting/patience.ts'
 import type { CheckReadiness } from '../health.ts'
 import { type Metrics, OPEN_METRICS_TYPE, PROMETHEUS_TYPE } from '../metrics/create-metrics.ts'
 import type { ServiceCounts, ServiceReport } from '../metrics/service-report.ts'
@@ -25,6 +26,7 @@ import type { StatusHistory } from './status-history.ts'
 export interface Operations {
   report(): Promise<ServiceReport>
   count(): Promise<ServiceCounts>
+  countUsers(): Promise<number | undefined>
   readonly metrics: Pick<Metrics, 'report' | 'render'>
   readonly checks: CheckReadiness
   readonly bans: BanControl
@@ -45,6 +47,9 @@ export interface OperationsRouterOptions {
   readonly now: () => number
 }
 
+/** As for a report: the page must see a database that hangs, and not hang with it. */
+const COUNT_MS = 500
+
 /** What only operators may ask: status and metrics, the rules of the limits, and bans. */
 export function createOperationsRouter(
   { operations, history, now }: OperationsRouterOptions,
@@ -54,8 +59,9 @@ export function createOperationsRouter(
 
   async function showStatus({ url }: Request): Promise<Reply> {
     const since = parseSince(url)
+    const users = withinPatience(COUNT_MS, operations.countUsers()).catch(() => undefined)
     const report = await operations.report()
-    const counted = await metrics.report()
+    const counted = { ...(await metrics.report()), users: await users }
     return jsonReply(200, statusOf(report, { counted, now: now(), history: history.read(since) }))
   }
 

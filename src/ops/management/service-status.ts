@@ -26,7 +26,7 @@ export function statusOf(
     now,
     history,
   }: {
-    readonly counted: MetricsReport
+    readonly counted: MetricsReport & { readonly users: number | undefined }
     readonly now: number
     readonly history: ReturnType<StatusHistory['read']>
   },
@@ -62,8 +62,14 @@ export function statusOf(
       store: limits?.store ?? 'none',
       up: limits?.isStoreUp ?? true,
       rules: limits?.rules.map(ruleStatusOf) ?? [],
+      /** Of each rule that refused requests in the last 15 minutes, the clients that it refused most, as `GET /bans` names them. */
+      refused: limits?.rules.flatMap(refusedBy) ?? [],
     },
     bans: limits?.bans ?? 0,
+    /** `null` while the database does not answer. */
+    users: counted.users ?? null,
+    /** The newest first, and at most five of each reason. */
+    errors: counted.errors,
     /** The last 15 minutes. */
     history,
   }
@@ -72,6 +78,11 @@ export function statusOf(
 export function ruleStatusOf({ isDryRun, wouldRefuse, ...report }: RuleReport) {
   const { type, rule, counted, passed, refused } = report
   return { type, rule, dryRun: isDryRun, counted, passed, refused, would_refuse: wouldRefuse }
+}
+
+function refusedBy({ type, rule, clients }: RuleReport) {
+  const most = clients?.most() ?? []
+  return most.length === 0 ? [] : [{ type, rule, clients: most }]
 }
 
 function routesOf(series: readonly Series<RequestLabels>[]): readonly RouteStatus[] {

@@ -10,6 +10,7 @@ import {
 import { parseAccept, qualityOf } from '../../http/negotiation.ts'
 import type { RequestMetrics } from '../../http/request-log.ts'
 import type { Commit } from '../../storage/storage-report.ts'
+import { createNewestErrors } from '../newest-errors.ts'
 import { SERVICE_METRICS } from './service-metrics.ts'
 import type {
   MetricsReport,
@@ -57,11 +58,11 @@ const KNOWN_METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 
 export type Metrics = ReturnType<typeof createMetrics>
 
 /**
- * Creates the metrics of a service and its process in a registry of its own.
+ * Creates the metrics of a service and its process in a registry of its own. `now` is in milliseconds since the epoch.
  *
  * Begins to measure the lag of the event loop and the garbage collection, which only the end of the process ends.
  */
-export function createMetrics() {
+export function createMetrics(now: () => number) {
   const registry = new Registry()
   const registers = [registry]
   collectDefaultMetrics({ register: registry })
@@ -108,6 +109,7 @@ export function createMetrics() {
     })
   }
 
+  const errors = createNewestErrors(now)
   const keyNames = new Set<string>()
   // Beside the histogram, because these are asked for every two seconds.
   const byClass: Record<string, number> = { '2xx': 0, '3xx': 0, '4xx': 0, '5xx': 0, aborted: 0 }
@@ -128,8 +130,10 @@ export function createMetrics() {
     begin: () => {
       inFlight++
     },
-    end: ({ method, route, status, seconds, key }) => {
+    end: request => {
+      const { method, route, status, seconds, key } = request
       inFlight--
+      if (status >= 400) errors.add(request)
       const known = KNOWN_METHODS.has(method) ? method : OTHER_METHOD
       observe({ method: known, route, status }, seconds)
       if (key === undefined) return
@@ -160,6 +164,7 @@ export function createMetrics() {
       return {
         series: (await seriesOf(durations)) as Series<RequestLabels>[],
         byKey: Object.fromEntries(keys),
+        errors: errors.read(),
         commits: { seconds: seconds as Series, writes: writes as Series },
       }
     },

@@ -3,6 +3,7 @@ import type { HttpServer } from '../../server/server.ts'
 import type { Storage } from '../../storage/storage.ts'
 import { nextTurn, performance } from '../../timers.ts'
 import type { CheckReadiness } from '../health.ts'
+import type { NewestErrors } from '../newest-errors.ts'
 
 /** What tells the counted requests apart. `route` is empty for paths without one; `status` is 0 if the client left before. */
 export type RequestLabels = {
@@ -36,6 +37,7 @@ export interface MetricsReport {
   /** Requests with a valid API key, by its name. At most 200 names; other keys are under `_other`. */
   readonly byKey: Readonly<Record<string, number>>
   readonly commits: { readonly seconds: Series; readonly writes: Series }
+  readonly errors: ReturnType<NewestErrors['read']>
 }
 
 type Reporter = ReturnType<typeof createReporter>

@@ -181,6 +181,10 @@ test('GET /bans lists the bans in force by rule and client, and only those that 
     ['client=%22ann%40example.com%22', [ALL[0]]],
     ['client=192.0.2', []],
     ['rule=probing&client=192.0.2.10', [ALL[4]]],
+    ['contains=192.0.2&rule=login', [ALL[1], ALL[2]]],
+    ['contains=EXAMPLE', [ALL[0]]],
+    ['contains=2001:DB8:0:0:ff::9', [ALL[3], ALL[6]]],
+    ['contains=nobody', []],
   ]) {
     expect([query, pairsOf(await listed(`?${query}`))]).toEqual([query, pairs])
   }
@@ -219,6 +223,7 @@ test.each([
   ['GET', '__proto__=x', { ['__proto__']: ['is unknown'] }],
   ['GET', 'rule=a&rule=a', { rule: ['is given more than once'] }],
   ['GET', 'client=%ff', { client: ['cannot be decoded'] }],
+  ['GET', 'client=a&contains=b', { contains: ['cannot be given together with client'] }],
   ['GET', 'per_page=0', { per_page: WRONG_PER_PAGE }],
   ['GET', 'per_page=1001', { per_page: WRONG_PER_PAGE }],
   [
@@ -229,6 +234,7 @@ test.each([
   ['DELETE', '', { all: ['must be true if neither rule nor client is given'] }],
   ['DELETE', 'all=TRUE', { all: ['must be true'] }],
   ['DELETE', 'all=true&rule=login', { all: NOT_BOTH }],
+  ['DELETE', 'rule=login&contains=1', { contains: ['is unknown'] }],
   ['DELETE', 'rule=login&per_page=1', { per_page: ['is unknown'] }],
   ['DELETE', 'rules=login', { all: expect.anything(), rules: ['is unknown'] }],
 ])('%s /bans?%s is 400, names what is wrong, and lifts nothing', async (method, query, errors) => {

@@ -4,6 +4,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { openManagementPort } from '../../../src/cli/serve/ports.ts'
 import { loadConfig } from '../../../src/config/settings.ts'
 import type { Operations } from '../../../src/ops/management/operations-router.ts'
+import { openService } from '../../../src/service.ts'
 import type { UserRouterOptions } from '../../../src/users/user-router.ts'
 
 const broken = (): never => {
@@ -17,6 +18,7 @@ const OPERATIONS: readonly Operations[] = [
   {
     report: broken,
     count: broken,
+    countUsers: broken,
     metrics: { report: broken, render: broken },
     checks: broken,
     reloadLimits: broken,
@@ -26,6 +28,7 @@ const OPERATIONS: readonly Operations[] = [
   {
     report: async () => broken(),
     count: async () => broken(),
+    countUsers: async () => broken(),
     metrics: { report: async () => broken(), render: async () => broken() },
     checks: async () => broken(),
     reloadLimits: async () => broken(),
@@ -63,3 +66,18 @@ test.each(OPERATIONS)(
     await ops.get('/livez').expect(200)
   },
 )
+
+test.each([
+  ['fails', () => Promise.reject(new Error('broken inside'))],
+  ['does not answer', () => new Promise<never>(() => {})],
+])('GET /status has no number of users while the database %s', async (_what, countUsers) => {
+  const config = loadConfig({ MANAGEMENT_PORT: '0', DATABASE_URL: ':memory:' })
+  const log = pino({ level: 'silent' })
+  const service = await openService({ config, log })
+  onTestFinished(service.close)
+  const operations = { ...service.operations, countUsers } as Operations
+  const port = await openManagementPort({ config, log, operations })
+  onTestFinished(async () => void (await port?.close()))
+  const ops = supertest(`http://127.0.0.1:${port?.address.port}`)
+  expect((await ops.get('/status').expect(200)).body).toMatchObject({ ready: true, users: null })
+})

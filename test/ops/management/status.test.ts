@@ -3,8 +3,11 @@ import type { ServiceStatus } from '../../../src/ops/management/service-status.t
 import type { HistorySample } from '../../../src/ops/management/status-history.ts'
 import { newUserBody } from '../../support/builders.ts'
 import { byEngine } from '../../support/engine.ts'
+import { createFakeClock } from '../../support/fake-clock.ts'
 import { openManagedApp } from '../../support/management-requests.ts'
 import { until } from '../../support/until.ts'
+
+type ErrorStatus = ServiceStatus['errors'][number]
 
 const NUMBER = expect.any(Number)
 const INSTANT = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
@@ -28,6 +31,7 @@ test('GET /status says what the service does, exact to the request', async () =>
   const answer = await fetch(`${managementUrl}/status`)
   expect([answer.status, answer.headers.get('cache-control')]).toEqual([200, 'no-store'])
   const status = (await answer.json()) as ServiceStatus
+  const error = { at: INSTANT, request_id: expect.stringMatching(/^[\w-]{36}$/), status: 404 }
   expect(status).toEqual({
     version: expect.stringMatching(/^\d+\.\d+\.\d+/),
     ...{ started_at: INSTANT, now: INSTANT, ready: true },
@@ -51,8 +55,14 @@ test('GET /status says what the service does, exact to the request', async () =>
     limits: {
       ...{ store: 'memory', up: true },
       rules: await (await fetch(`${managementUrl}/limits`)).json(),
+      refused: [],
     },
     bans: 0,
+    users: 1,
+    errors: [
+      { ...error, method: 'GET', route: '', reason: 'path_not_found' },
+      { ...error, method: 'GET', route: '/users/{id}', reason: 'user_not_found' },
+    ],
     history: { every_seconds: 2, samples: expect.any(Array) },
   })
   expect(Math.abs(Date.parse(status.now) - Date.now())).toBeLessThan(60_000)
@@ -67,6 +77,34 @@ test('GET /status says what the service does, exact to the request', async () =>
     { method: 'GET', route: '', count: 1, by_status: { 404: 1 } },
     { method: 'POST', route: '/users', count: 1, by_status: { 201: 1 } },
   ])
+})
+
+test('GET /status has the newest five errors of each reason, with nothing that clients sent but ids', async () => {
+  const clock = createFakeClock()
+  const { ops, http } = await openManagedApp({ now: clock.now })
+  const send = async (id: string, path = '/users/7') => {
+    clock.advance(1)
+    await http.get(path).set('X-Request-Id', id)
+  }
+  await send('wrong', '/users?email=ann@example.com&q=')
+  await send('fine', '/users')
+  for (let index = 0; index < 9; index++) await send(`missing-${index}`)
+  const { body } = await ops.get('/status').expect(200)
+  const newest = ['missing-8', 'missing-7', 'missing-6', 'missing-5', 'missing-4', 'wrong']
+  expect(body.errors.map(({ request_id }: ErrorStatus) => request_id)).toEqual(newest)
+  expect(body.errors.at(-1)).toEqual({
+    ...{ at: new Date(clock.now() - 10).toISOString(), request_id: 'wrong' },
+    ...{ method: 'GET', route: '/users', status: 400, reason: 'query_invalid' },
+  })
+  expect(JSON.stringify(body)).not.toContain('ann@')
+})
+
+test('GET /status counts the users', async () => {
+  const { ops, http } = await openManagedApp({ users: [newUserBody(), newUserBody()] })
+  const countOf = async () => (await ops.get('/status').expect(200)).body.users
+  expect(await countOf()).toBe(2)
+  await http.delete('/users/1').expect(204)
+  expect(await countOf()).toBe(1)
 })
 
 test('GET /status has a sample of every two seconds, and the newer ones since a time', async () => {

@@ -19,11 +19,12 @@ const ODD_RULES = [
 
 /** Metrics that all have values, with a report of them and of a service. */
 function openMetrics(changes: Partial<ServiceReport> = {}) {
-  const metrics = createMetrics()
+  const metrics = createMetrics(Date.now)
   const { requests } = metrics
   for (const [index, status] of [200, 200, 404, 0].entries()) {
     requests.begin()
     requests.end({
+      ...{ requestId: 'one', reason: undefined },
       method: index === 0 ? 'BREW' : 'GET',
       route: '/users/{id}',
       status,
@@ -207,11 +208,12 @@ test('a format is the same after an answer in the other one, and at the same tim
 })
 
 test('requests are counted by at most 200 names of keys, and the rest under _other', async () => {
-  const { requests, count, report } = createMetrics()
+  const { requests, count, report } = createMetrics(Date.now)
   const names = Array.from({ length: 300 }, (_, index) => `key-${index}`)
   for (const key of [...names, ...names]) {
     requests.begin()
-    requests.end({ method: 'GET', route: '/users', status: 200, seconds: 0.001, key })
+    const line = { requestId: 'one', reason: undefined, method: 'GET', route: '/users' }
+    requests.end({ ...line, status: 200, seconds: 0.001, key })
   }
   const counted = Object.fromEntries(names.slice(0, 200).map(name => [name, 2]))
   expect((await report()).byKey).toEqual({ ...counted, _other: 200 })

@@ -1,0 +1,94 @@
+import { useEffect, useRef, useState } from 'preact/hooks'
+import type { Actions, View } from './panel.tsx'
+import type { HandOver } from './user-answers.tsx'
+import { UserEditor } from './user-editor.tsx'
+import { SEARCH, UserList } from './user-list.tsx'
+import { followChanges } from './users-service.ts'
+
+export interface UsersProps {
+  /** `undefined` before the first answer, and without a token. */
+  readonly view: View | undefined
+  readonly actions: Actions
+  /** What is open: `''`, `new`, or an id. */
+  readonly item: string
+  readonly isLocked: boolean
+}
+
+/** The users: a list to search, and beside it one of them to correct, or a form for a new one. */
+export function Users({ view, isLocked, ...others }: UsersProps) {
+  if (!isLocked && view !== undefined) {
+    return <OpenUsers {...others} now={Date.parse(view.status.now)} />
+  }
+  return (
+    <main>
+      <p class="panel faint" id="users-note">
+        {isLocked ? 'Give the token above to see the users.' : 'Waiting for the service…'}
+      </p>
+    </main>
+  )
+}
+
+/** What a part of this view needs. */
+export interface UsersPart {
+  readonly item: string
+  readonly actions: Actions
+  /** Changes when users may have changed; 0 before they may be asked for. */
+  readonly news: number
+  /** The time of the service in milliseconds since the epoch. */
+  readonly now: number
+}
+
+function OpenUsers({ item, actions, now }: Omit<UsersPart, 'news'>) {
+  const news = useNews(actions)
+  const [handOver, setHandOver] = useState<HandOver>()
+  const part = { item, actions, news, now }
+  useReturn(item)
+  return (
+    <main class="users">
+      <UserList {...part} />
+      {item === '' ? (
+        <p class="panel faint">Open a user to correct, give a new password or delete.</p>
+      ) : (
+        <UserEditor key={item} {...part} handOver={handOver} onHandOver={setHandOver} />
+      )}
+    </main>
+  )
+}
+
+/** Counts the times that users may have changed, while somebody sees the page. */
+function useNews({ explain }: Actions): number {
+  const [news, setNews] = useState(0)
+  useEffect(() => {
+    let following = new AbortController()
+    const count = () => setNews(known => known + 1)
+    function follow(): void {
+      following.abort()
+      following = new AbortController()
+      if (document.hidden) return
+      void followChanges(following.signal, count, error => {
+        explain(error)
+        count()
+      })
+    }
+    follow()
+    document.addEventListener('visibilitychange', follow)
+    return () => {
+      document.removeEventListener('visibilitychange', follow)
+      following.abort()
+    }
+  }, [])
+  return news
+}
+
+/** Gives the focus back to what opened the item that has been closed. */
+function useReturn(item: string): void {
+  const previous = useRef(item)
+  useEffect(() => {
+    if (item === '' && previous.current !== '') {
+      const opener = document.getElementById(`open-${previous.current}`)
+      const target = opener ?? document.getElementById(SEARCH)
+      target?.focus()
+    }
+    previous.current = item
+  }, [item])
+}

@@ -1,0 +1,34 @@
+import type { EndedRequest } from '../http/request-log.ts'
+
+/** How many of each reason are kept, so that a flood of one hides no other. There are as many reasons as codes of errors. */
+const MAX_OF_REASON = 5
+
+/** The most that are shown. */
+const MAX_SHOWN = 50
+
+export type NewestErrors = ReturnType<typeof createNewestErrors>
+
+/** The newest requests that were answered with an error, without anything that a client chose but the id of its request. */
+export function createNewestErrors(now: () => number) {
+  const byReason = new Map<string | undefined, (EndedRequest & { readonly atMs: number })[]>()
+
+  return {
+    add: (request: EndedRequest): void => {
+      const { reason } = request
+      const errors = byReason.get(reason) ?? []
+      byReason.set(reason, errors)
+      if (errors.push({ ...request, atMs: now() }) > MAX_OF_REASON) errors.shift()
+    },
+
+    /** The newest first. */
+    read: () =>
+      [...byReason.values()]
+        .flat()
+        .sort((one, other) => other.atMs - one.atMs)
+        .slice(0, MAX_SHOWN)
+        .map(({ atMs, requestId, method, route, status, reason }) => {
+          const at = new Date(atMs).toISOString()
+          return { at, request_id: requestId, method, route, status, reason: reason ?? null }
+        }),
+  }
+}
