@@ -264,7 +264,7 @@ describe('invalid CSV ends the import with one line and code 1', () => {
     [
       'no UTF-8 in its header',
       Buffer.from('\r\nname,email,stra\xdfe', 'latin1'),
-      /^users\.csv is not UTF-8 at line 2; if .+, iconv -f WINDOWS-1252 -t UTF-8 converts it\n$/,
+      /^users\.csv is not UTF-8 at line 2; if .+, add --encoding windows-1252\n$/,
     ],
   ])('%s', async (_what, text, message) => {
     const { code, stderr } = await importing(folderWith(text, 'users.csv'), 'users.csv')
