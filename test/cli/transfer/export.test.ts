@@ -8,7 +8,7 @@ import { ask } from '../../support/json-requests.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
 import { runCommand } from '../../support/run-command.ts'
 import { share } from '../../support/shared-app.ts'
-import { exporting, importing, ndjson } from '../../support/transfer.ts'
+import { exporting, folderWith, importing, ndjson } from '../../support/transfer.ts'
 
 const DIGEST = '$2b$04$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy'
 
@@ -175,4 +175,15 @@ test('export of no users is empty, with the columns in CSV; without a database i
   expect(await exporting(cwd)).toEqual({ code: 0, stdout: '', stderr: '' })
   const stdout = 'id,name,email,created_at,updated_at\n'
   expect(await exporting(cwd, '--format', 'csv')).toEqual({ code: 0, stdout, stderr: '' })
+})
+
+test('.tsv is CSV with tabs, unless --delimiter says otherwise', async () => {
+  const cwd = folderWith('name,email\nAnn,ann@example.com\n', 'first.tsv')
+  expect(await importing(cwd, 'first.tsv', '--delimiter', ',')).toMatchObject({ code: 0 })
+  await exporting(cwd, 'users.tsv.gz')
+  expect(gunzipSync(readFileSync(join(cwd, 'users.tsv.gz'))).toString()).toMatch(
+    /^id\tname\temail\tcreated_at\tupdated_at\n1\tAnn\tann@example\.com\t/,
+  )
+  const args = ['users.tsv.gz', '--on-conflict', 'skip']
+  expect((await importing(cwd, ...args)).stdout).toMatch(/^1 row, 0 created, 1 skipped; /)
 })
