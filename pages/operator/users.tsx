@@ -1,10 +1,13 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { Actions, PanelProps } from './panel.tsx'
+import type { Actions, View } from './panel.tsx'
 import { type Generated, UserEditor } from './user-editor.tsx'
 import { UserList } from './user-list.tsx'
 import { followChanges } from './users-service.ts'
 
-export interface UsersProps extends PanelProps {
+export interface UsersProps {
+  /** `undefined` before the first answer, and without a token. */
+  readonly view: View | undefined
+  readonly actions: Actions
   /** What is open: `''`, `new`, or an id. */
   readonly item: string
   readonly isLocked: boolean
