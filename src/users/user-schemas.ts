@@ -133,7 +133,8 @@ export function createUserFields({ passwordMinChars }: UserRulesOptions) {
     })
     .nullable()
     .meta({
-      description: 'No control characters. `null` means no password, and removes the current one.',
+      description:
+        'No control characters. Common ones may be refused. `null` means no password, and removes the current one.',
       writeOnly: true,
       examples: ['correct horse battery staple'],
     })
