@@ -127,7 +127,7 @@ export function createRefusals(scopes: DocumentSettings['scopes']) {
   const known = new Map<string, ZodOpenApiResponseObject>()
 
   return (operation: DescribedOperation): Record<number, ZodOpenApiResponseObject> => {
-    const request = { path: operation.path.replace(/\{.*?\}/, '1'), headers: {} } as Request
+    const request = { path: operation.path.replace(/\{[^{}]*\}/, '1'), headers: {} } as Request
     const codes = findRefusals(operation, scopes)
     const byStatus = new Map<number, Refusal>()
     for (const [code, details] of codes) {
