@@ -18,12 +18,15 @@ import {
   type Terminal,
   UsageError,
 } from '../terminal/terminal.ts'
+import { chooseCsvColumns, chooseJsonColumns } from './choose-columns.ts'
+import { type ColumnFlags, parseColumnFlags } from './column-options.ts'
+import { ColumnsError } from './column-plan.ts'
 import { csvRecords } from './csv-records.ts'
 import { createRejectsSink, openInputFile, requireOtherFile } from './files.ts'
 import { type FormatFlags, formatOf, STANDARD_STREAM } from './format.ts'
 import { ndjsonRecords } from './ndjson-records.ts'
 
-export interface ImportFlags extends FormatFlags, JsonFlags {
+export interface ImportFlags extends FormatFlags, ColumnFlags, JsonFlags {
   readonly file: string
   readonly onConflict: ConflictPolicy
   readonly rejects?: string
@@ -36,6 +39,10 @@ export interface ImportFlags extends FormatFlags, JsonFlags {
 export async function importUsers(terminal: Terminal, flags: ImportFlags): Promise<number> {
   const { file, onConflict, rejects, dryRun: isDryRun = false, json = false } = flags
   const { name: format, delimiter, isPacked } = formatOf(file, flags)
+  const columns = {
+    ...parseColumnFlags(flags),
+    say: (line: string) => notify(terminal, line),
+  }
   const start = flags.resume ? 'resume' : flags.restart ? 'restart' : 'new'
   if (rejects === STANDARD_STREAM)
     throw new UsageError('--rejects needs a file, because a resumed import rewrites the end of it')
@@ -55,13 +62,15 @@ export async function importUsers(terminal: Terminal, flags: ImportFlags): Promi
         source: file === STANDARD_STREAM ? file : resolve(file),
         records:
           format === 'csv'
-            ? csvRecords(input.chunks, { file: nameOf(file), delimiter })
-            : ndjsonRecords(input.chunks),
+            ? chooseCsvColumns(onHeadings => {
+                return csvRecords(input.chunks, { file: nameOf(file), delimiter, onHeadings })
+              }, columns)
+            : chooseJsonColumns(ndjsonRecords(input.chunks), columns),
         ...{ onConflict, start, signal },
         rejects: sink ?? { write: bytes => bytes },
         onProgress: ({ records, resumed, rejected }) => {
           if (sink === undefined) showRejected(rejected)
-          progress(records - resumed, input.share())
+          progress(records - resumed, input.share(), resumed)
         },
       })
       const ended = { result, isDryRun, seconds: (performance.now() - startedAt) / 1000 }
@@ -77,11 +86,14 @@ export async function importUsers(terminal: Terminal, flags: ImportFlags): Promi
   })
 }
 
-/** Adds the hint to resume, because the rows before the failure are done. */
+/** Adds how to go on, because the rows before the failure are done. */
 function addHint(failure: unknown): unknown {
   if (!(failure instanceof OperatorError)) return failure
-  const line = `${failure.message}; once that is fixed, --resume continues after the rows that are done`
-  return new OperatorError([line], { cause: failure })
+  const hint =
+    failure instanceof ColumnsError
+      ? 'with --restart --on-conflict update, the rows that are done are read anew'
+      : 'once that is fixed, --resume continues after the rows that are done'
+  return new OperatorError([`${failure.message}; ${hint}`], { cause: failure })
 }
 
 /** How many rejected rows are shown without `--rejects`. */
