@@ -97,14 +97,15 @@ export function chooseJsonColumns(
   }
 
   async function* choose(): AsyncGenerator<Chunk> {
-    const first = await readFirst(chunks)
-    plan.add(first.chunks.flatMap(chunk => chunk.flatMap(takeRow)))
-    if (first.isEnd) requireAll(plan)
-    if (!plan.isEmpty()) say(plan.describe())
-    yield* first.chunks
-    if (first.failure !== undefined) throw first.failure
-    const leftFirst = plan.left.length
+    let announced = Number.POSITIVE_INFINITY
     try {
+      const first = await readFirst(chunks)
+      plan.add(first.chunks.flatMap(chunk => chunk.flatMap(takeRow)))
+      if (first.isEnd) requireAll(plan)
+      if (!plan.isEmpty()) say(plan.describe())
+      announced = plan.left.length
+      yield* first.chunks
+      if (first.failure !== undefined) throw first.failure
       for await (const chunk of chunks) {
         for (const record of chunk) {
           const found = takeRow(record)
@@ -114,7 +115,8 @@ export function chooseJsonColumns(
       }
       requireAll(plan)
     } finally {
-      const later = plan.left.slice(leftFirst)
+      await chunks.return(undefined)
+      const later = plan.left.slice(announced)
       if (later.length > 0) say(`later rows have other columns, which were left: ${listed(later)}`)
     }
   }

@@ -2,12 +2,10 @@ import { OperatorError } from '../../errors.ts'
 import type { ImportRecord } from '../../users/transfer/import-rows.ts'
 import { counted } from '../terminal/terminal.ts'
 import { type CsvParser, type CsvRow, createCsvParser } from './csv-rows.ts'
-import { decodeUtf8, notUtf8 } from './decode-text.ts'
+import { decodeUtf8, type TextSource, wrongEncoding } from './decode-text.ts'
 import { MAX_ROW_BYTES, TOO_LONG } from './format.ts'
 
-export interface CsvOptions {
-  /** The name of the file in messages. */
-  readonly file: string
+export interface CsvOptions extends TextSource {
   /** One UTF-16 unit. If left out, it is recognised by the first line. */
   readonly delimiter?: string | undefined
   /** Called before the first record with the first line, trimmed. Columns without a heading have an empty one. */
@@ -23,7 +21,7 @@ export interface CsvOptions {
  */
 export async function* csvRecords(
   chunks: AsyncIterable<Buffer>,
-  { file, delimiter, onHeadings }: CsvOptions,
+  { file, encoding, delimiter, onHeadings }: CsvOptions,
 ): AsyncGenerator<readonly ImportRecord[]> {
   let parser: CsvParser | undefined
   /** The text that was read before the delimiter was known. */
@@ -62,7 +60,8 @@ export async function* csvRecords(
   for await (const { text, isWrong } of decodeUtf8(chunks)) {
     yield [...recordsOf(parse(text, false))]
     throwFaultOf(parser)
-    if (isWrong) throw notUtf8(file, parser?.line() ?? start.split(/\r\n?|\n/).length)
+    if (isWrong)
+      throw wrongEncoding({ file, encoding }, parser?.line() ?? start.split(/\r\n?|\n/).length)
   }
   yield [...recordsOf([...parse('', true), ...(parser?.end() ?? [])])]
   throwFaultOf(parser)
