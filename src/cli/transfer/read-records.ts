@@ -2,6 +2,7 @@ import { OperatorError } from '../../errors.ts'
 import type { ImportRecord } from '../../users/transfer/import-rows.ts'
 import { nameOf } from '../../users/transfer/user-import.ts'
 import { UsageError } from '../terminal/terminal.ts'
+import { type ChoiceOptions, chooseCsvColumns, chooseJsonColumns } from './choose-columns.ts'
 import { afterStart, readAhead } from './chunks.ts'
 import { csvRecords } from './csv-records.ts'
 import { encodingOf, utf8Chunks } from './decode-text.ts'
@@ -27,14 +28,16 @@ export function inputFormatOf(file: string, flags: InputFlags) {
 
 type InputFormat = ReturnType<typeof inputFormatOf>
 
+export interface ImportFileOptions extends Omit<FileOptions, 'isPacked'> {
+  readonly format: InputFormat
+  readonly columns: ChoiceOptions
+}
+
 /** Opens a file, or standard input, for an import. Throws as `openInputFile` does. */
-export function openRecords(
-  file: string,
-  format: InputFormat,
-  options: Omit<FileOptions, 'isPacked'>,
-) {
+export function openRecords(file: string, { format, columns, ...options }: ImportFileOptions) {
   const input = openInputFile(file, { ...options, isPacked: format.isPacked })
-  return { records: readRecords(input, { ...format, file: nameOf(file) }), share: input.share }
+  const source = { ...format, file: nameOf(file) }
+  return { records: readRecords(input, source, columns), share: input.share }
 }
 
 interface Source extends InputFormat {
@@ -52,10 +55,13 @@ function isEnough(start: Buffer): boolean {
 function readRecords(
   input: ReturnType<typeof openInputFile>,
   source: Source,
-): AsyncGenerator<readonly ImportRecord[]> {
+  columns: ChoiceOptions,
+): AsyncIterable<readonly ImportRecord[]> {
   const open = () => utf8Chunks(input.read(), source)
-  if (source.name === 'csv') return csvRecords(open(), source)
-  return afterStart(open(), isEnough, (start, all) => {
+  if (source.name === 'csv') {
+    return chooseCsvColumns(onHeadings => csvRecords(open(), { ...source, onHeadings }), columns)
+  }
+  const records = afterStart(open(), isEnough, (start, all) => {
     const text = start.subarray(0, MAX_ROW_BYTES).toString().trimStart()
     requireJson(text, source)
     if (source.at === undefined && hasRowPerLine(text, source.name))
@@ -67,6 +73,7 @@ function readRecords(
       open,
     })
   })
+  return chooseJsonColumns(records, columns)
 }
 
 /** Throws `OperatorError` for text that is surely no JSON. Each line of NDJSON is rejected for itself. */
