@@ -62,8 +62,8 @@ export function formatClock(at: number): string {
 }
 
 /** The date and the time of day, in the time zone of the reader. */
-export function formatMoment(at: number): string {
-  return MOMENT.format(at)
+export function formatMoment(at: string): string {
+  return MOMENT.format(Date.parse(at))
 }
 
 function withUnit(value: Maybe, unit: string): string {

@@ -113,7 +113,7 @@ export interface RequestOptions {
 export async function request(
   method: string,
   path: string,
-  { sent, headers, signal, waitMs = 0 }: RequestOptions,
+  { sent, headers, signal, waitMs = 0 }: RequestOptions = {},
 ): Promise<{ readonly body: unknown; readonly headers: Headers }> {
   const token = readToken()
   const patience = AbortSignal.timeout(PATIENCE_MS + waitMs)

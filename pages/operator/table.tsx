@@ -5,11 +5,10 @@ export interface Column<Row> {
   /** `name` heads its row, `number` is aligned to the right. */
   readonly kind: 'name' | 'number' | 'text'
   readonly cell: (row: Row) => ComponentChildren
-  /** How the rows are sorted by it, and what sorts them by it. */
-  readonly sorting?: {
-    readonly order: 'ascending' | 'descending' | undefined
-    readonly onToggle: () => void
-  }
+  /** Of the rows, if it is that of this column. */
+  readonly order?: 'ascending' | 'descending' | undefined
+  /** Sorts the rows by this column. */
+  readonly onSort?: () => void
 }
 
 export interface TableProps<Row> {
@@ -39,15 +38,14 @@ export function Table<Row>({ id, caption, columns, rows, keyOf, empty }: TablePr
       <table>
         <thead>
           <tr>
-            {columns.map(({ label, kind, sorting }) => (
-              <th key={label} scope="col" class={kind} aria-sort={sorting?.order}>
-                {sorting === undefined ? (
-                  label
-                ) : (
-                  <button type="button" class="sort" onClick={sorting.onToggle}>
+            {columns.map(({ label, kind, order, onSort }) => (
+              <th key={label} scope="col" class={kind} aria-sort={order}>
+                {onSort && (
+                  <button type="button" class="sort" onClick={onSort}>
                     {label}
                   </button>
                 )}
+                {!onSort && label}
               </th>
             ))}
           </tr>

@@ -1,176 +1,183 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
-import { Confirm, type Question } from './confirm.tsx'
 import { formatMoment, formatSpan } from './format.ts'
 import { Facts } from './panel.tsx'
 import { useStoredUser } from './use-stored-user.ts'
-import { Conflict, type HandOver, NewPassword } from './user-answers.tsx'
 import { generatePassword, UserForm } from './user-form.tsx'
 import type { UsersPart } from './users.tsx'
 import {
-  changeUser,
-  createUser,
   deleteUser,
   type StoredUser,
+  saveUser,
+  type User,
   type UserFields,
 } from './users-service.ts'
 
+/** A password for an item, until somebody has copied it. */
+export interface Generated {
+  readonly item: string
+  readonly password: string
+}
+
 export interface UserEditorProps extends UsersPart {
-  readonly handOver: HandOver | undefined
-  readonly onHandOver: (handOver: HandOver | undefined) => void
+  readonly generated: Generated | undefined
+  readonly onGenerate: (generated: Generated | undefined) => void
 }
 
 /** One user to correct or delete, or a new one to create. */
-export function UserEditor({ handOver, onHandOver, ...part }: UserEditorProps) {
+export function UserEditor({ generated, onGenerate, ...part }: UserEditorProps) {
   const { item, actions, now } = part
   const [draft, setDraft] = useState<UserFields>({})
-  const [generated, setGenerated] = useState<string>()
-  const [question, setQuestion] = useState<Question>()
   const isEdited = Object.keys(draft).length > 0
-  const { stored, problem, load, attempt, settle } = useStoredUser(part, isEdited)
+  const { stored, problem, attempt, forgetProblem } = useStoredUser(part, isEdited)
   const title = useRef<HTMLHeadingElement>(null)
-  const isGenerated = generated !== undefined && draft.password === generated
-  const user = stored?.user
+  const code = useRef<HTMLElement>(null)
+  const errors = problem?.errors ?? {}
 
   useLayoutEffect(() => title.current?.focus(), [])
-
-  const errors = problem?.kind === 'wrong' ? problem.errors : {}
   useLayoutEffect(() => {
-    const [wrong] = Object.keys(errors)
+    const wrong = problem?.kind === 'conflict' ? 'conflict' : Object.keys(errors)[0]
     document.getElementById(`user-${wrong}`)?.focus()
   }, [problem])
 
   const save = () =>
     attempt(async () => {
-      if (stored !== undefined && !isEdited) {
-        actions.notify('Nothing has changed.')
-        return stored
-      }
-      const saved = await (stored === undefined ? createUser(draft) : changeUser(stored, draft))
-      if (isGenerated) onHandOver({ id: saved.user.id, password: generated })
+      const saved = await saveUser(stored, draft)
       setDraft({})
       actions.notify(`${stored === undefined ? 'Created' : 'Saved'}: ${nameOf(saved)}.`)
-      if (stored === undefined) location.replace(`#users/${saved.user.id}`)
+      if (stored === undefined) {
+        if (generated?.item === item) onGenerate({ ...generated, item: `${saved.id}` })
+        location.replace(`#users/${saved.id}`)
+      }
       return saved
     })
 
-  function askToRemovePassword(known: StoredUser): void {
-    const onConfirm = () =>
-      attempt(async () => {
-        const saved = await changeUser(known, { password: null })
-        onHandOver(undefined)
-        actions.notify(`Removed the password of ${nameOf(saved)}.`)
-        return saved
-      })
-    const text = `Remove the password of ${nameOf(known)}? Nobody can log in with it any more.`
-    setQuestion({ text, action: 'Remove the password', onConfirm })
+  const removePassword = (user: StoredUser) => {
+    const question = `Remove the password of ${nameOf(user)}? Nobody can log in with it any more.`
+    if (!window.confirm(question)) return
+    void attempt(async () => {
+      const saved = await saveUser(user, { password: null })
+      onGenerate(undefined)
+      actions.notify(`Removed the password of ${nameOf(saved)}.`)
+      return saved
+    })
   }
 
-  function askToDelete(known: StoredUser): void {
-    const onConfirm = () =>
-      attempt(async () => {
-        await deleteUser(known)
-        actions.notify(`Deleted: ${nameOf(known)}.`)
-        location.replace('#users')
-        return known
-      })
-    const text = `Delete ${nameOf(known)}? This cannot be undone.`
-    setQuestion({ text, action: `Delete ${known.user.name}`, onConfirm })
+  const remove = (user: StoredUser) => {
+    if (!window.confirm(`Delete ${nameOf(user)}? This cannot be undone.`)) return
+    void attempt(async () => {
+      await deleteUser(user)
+      actions.notify(`Deleted: ${nameOf(user)}.`)
+      location.replace('#users')
+      return user
+    })
   }
 
-  function renderBody() {
-    if (problem?.kind === 'gone') {
-      const who = stored === undefined ? `There is no user ${item}` : `${nameOf(stored)} is gone`
-      return <p role="alert">{`${who}. It may have been deleted.`}</p>
+  async function copy(password: string): Promise<void> {
+    try {
+      await navigator.clipboard.writeText(password)
+      onGenerate(undefined)
+      actions.notify('Copied. The password is not shown again.')
+      title.current?.focus()
+    } catch {
+      // A page without TLS has no clipboard.
+      getSelection()?.selectAllChildren(code.current as HTMLElement)
+      actions.notify('Copy the selected password with Ctrl+C or ⌘C.')
     }
-    if (item !== 'new' && stored === undefined) {
-      if (problem === undefined) return <p class="faint">Loading…</p>
-      return (
-        <>
-          <p class="bad" role="alert">
-            {errors['']}
-          </p>
-          <button type="button" onClick={load}>
-            Try again
-          </button>
-        </>
-      )
-    }
-    return (
-      <>
-        {problem?.kind === 'conflict' && user !== undefined && (
-          <Conflict
-            {...{ user, draft }}
-            onSave={save}
-            onDiscard={() => {
-              setDraft({})
-              settle()
-              title.current?.focus()
-            }}
-          />
-        )}
-        <UserForm
-          {...{ user, draft, errors, isGenerated, onEdit: setDraft, onSave: save }}
-          onGenerate={() => {
-            const password = generatePassword()
-            setGenerated(password)
-            setDraft({ ...draft, password })
-          }}
-        />
-        {handOver !== undefined && handOver.id === user?.id && (
-          <NewPassword
-            password={handOver.password}
-            notify={actions.notify}
-            onCopied={() => {
-              onHandOver(undefined)
-              title.current?.focus()
-            }}
-          />
-        )}
-        {stored !== undefined && (
-          <>
-            <Facts
-              id="user-facts"
-              facts={[
-                ['Id', `${stored.user.id}`],
-                ['Created', momentOf(stored.user.created_at, now)],
-                ['Updated', momentOf(stored.user.updated_at, now)],
-              ]}
-            />
-            <div class="fields">
-              <button type="button" onClick={() => askToRemovePassword(stored)}>
-                Remove the password…
-              </button>
-              <button type="button" class="danger" onClick={() => askToDelete(stored)}>
-                Delete this user…
-              </button>
-            </div>
-          </>
-        )}
-      </>
-    )
   }
 
+  function edit(next: UserFields): void {
+    setDraft(next)
+    if (next.password !== draft.password) onGenerate(undefined)
+  }
+
+  function discard(): void {
+    edit({})
+    forgetProblem()
+    title.current?.focus()
+  }
+
+  const isGone = problem?.kind === 'gone'
+  const isAbsent = isGone || (item !== 'new' && stored === undefined)
+  const who = stored === undefined ? `There is no user ${item}` : `${nameOf(stored)} is gone`
   return (
     <section class="panel stack" id="user" aria-labelledby="user-title">
       <div class="fields">
         <h2 id="user-title" tabIndex={-1} ref={title}>
           {item === 'new' ? 'New user' : `User ${item}`}
         </h2>
-        <a class="button" href="#users">
-          Close
-        </a>
+        <a href="#users">Close</a>
       </div>
-      {renderBody()}
-      {question && <Confirm {...question} onClose={() => setQuestion(undefined)} />}
+      {isAbsent && (
+        <p role="status">
+          {isGone ? `${who}. It may have been deleted.` : (errors['']?.[0] ?? 'Loading…')}
+        </p>
+      )}
+      {problem?.kind === 'conflict' && stored !== undefined && (
+        <div class="notice stack" id="user-conflict" role="alert" tabIndex={-1}>
+          <p class="bad">Somebody else has changed this user meanwhile. Nothing was saved.</p>
+          <p>
+            Now it is <strong>{stored.name}</strong>, <strong>{stored.email}</strong>. What you
+            entered is below.
+          </p>
+          <div class="fields">
+            <button type="button" onClick={save}>
+              Save what I entered
+            </button>
+            <button type="button" onClick={discard}>
+              Keep what is there now
+            </button>
+          </div>
+        </div>
+      )}
+      {!isAbsent && (
+        <UserForm
+          {...{ user: stored, draft, errors, onEdit: edit, onSave: save }}
+          onGenerate={() => {
+            const password = generatePassword()
+            onGenerate({ item, password })
+            setDraft({ ...draft, password })
+          }}
+        />
+      )}
+      {!isAbsent && generated?.item === item && (
+        <div class="notice stack" role="status">
+          <p>
+            {draft.password === undefined ? 'The new password' : 'Not saved yet'}:{' '}
+            <code ref={code}>{generated.password}</code>
+          </p>
+          <button type="button" onClick={() => copy(generated.password)}>
+            Copy and hide it
+          </button>
+        </div>
+      )}
+      {!isAbsent && stored !== undefined && (
+        <>
+          <Facts
+            id="user-facts"
+            facts={[
+              ['Id', `${stored.id}`],
+              ['Created', momentOf(stored.created_at, now)],
+              ['Updated', momentOf(stored.updated_at, now)],
+            ]}
+          />
+          <div class="fields">
+            <button type="button" onClick={() => removePassword(stored)}>
+              Remove the password…
+            </button>
+            <button type="button" class="bad" onClick={() => remove(stored)}>
+              Delete the user…
+            </button>
+          </div>
+        </>
+      )}
     </section>
   )
 }
 
-function nameOf({ user: { id, name, email } }: StoredUser): string {
+function nameOf({ id, name, email }: User): string {
   return `${name} (${email}, id ${id})`
 }
 
 function momentOf(at: string, now: number): string {
-  const ms = Date.parse(at)
-  return `${formatMoment(ms)} (${formatSpan(now - ms)} ago)`
+  return `${formatMoment(at)} (${formatSpan(now - Date.parse(at))} ago)`
 }

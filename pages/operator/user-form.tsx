@@ -17,74 +17,60 @@ export interface UserFormProps {
   readonly draft: UserFields
   readonly onEdit: (draft: UserFields) => void
   readonly errors: Refusal['errors']
-  /** Whether the password of the draft may be seen, because nobody else knows it. */
-  readonly isGenerated: boolean
-  readonly onGenerate: () => void
   readonly onSave: () => void
+  readonly onGenerate: () => void
 }
 
-/** The fields of a user, with what is wrong with each. */
-export function UserForm({ user, draft, errors, ...form }: UserFormProps) {
-  function edit(field: 'name' | 'email' | 'password', value: string): void {
-    const { [field]: _, ...others } = draft
-    const isSame = value === (field === 'password' ? '' : (user?.[field] ?? ''))
-    form.onEdit(isSame ? others : { ...others, [field]: value })
-  }
+const FIELDS = [
+  ['name', 'Name'],
+  ['email', 'E-mail'],
+  ['password', 'Password'],
+] as const
 
-  const describe = (field: 'name' | 'email' | 'password') => ({
-    ...{ id: `user-${field}`, name: field, autocomplete: 'off', spellcheck: false },
-    value: draft[field] ?? (field === 'password' ? '' : (user?.[field] ?? '')),
-    onInput: (event: { readonly currentTarget: HTMLInputElement }) =>
-      edit(field, event.currentTarget.value),
-    'aria-describedby': `user-${field}-error`,
-    'aria-invalid': errors[field] !== undefined || undefined,
-  })
+/** The fields of a user, with what is wrong with each. */
+export function UserForm({ user, draft, errors, onEdit, onSave, onGenerate }: UserFormProps) {
+  const stored = { name: user?.name ?? '', email: user?.email ?? '', password: '' }
+  const hint = user === undefined ? ' (may be left empty)' : ' (left empty, it stays as it is)'
   return (
     <form
       class="stack"
       noValidate
       onSubmit={event => {
         event.preventDefault()
-        form.onSave()
+        onSave()
       }}
     >
-      <label for="user-name">Name</label>
-      <input {...describe('name')} />
-      <Wrong field="name" {...{ errors }} />
-      <label for="user-email">E-mail</label>
-      <input {...describe('email')} inputMode="email" />
-      <Wrong field="email" {...{ errors }} />
-      <label for="user-password">
-        {user === undefined ? 'Password (may be left empty)' : 'New password (empty: no change)'}
-      </label>
+      {FIELDS.map(([field, label]) => (
+        <label key={field}>
+          {label}
+          {field === 'password' && <span class="faint">{hint}</span>}
+          <input
+            id={`user-${field}`}
+            type={(field === 'password' ? 'password' : 'text') as 'text'}
+            autocomplete={field === 'password' ? 'new-password' : 'off'}
+            spellcheck={false}
+            value={draft[field] ?? stored[field]}
+            aria-describedby={`user-${field}-error`}
+            aria-invalid={errors[field] !== undefined || undefined}
+            onInput={({ currentTarget: { value } }) => {
+              const { [field]: _, ...others } = draft
+              onEdit(value === stored[field] ? others : { ...others, [field]: value })
+            }}
+          />
+          <span class="bad" id={`user-${field}-error`} role="alert">
+            {errors[field] && `${label} ${errors[field].join('; ')}`}
+          </span>
+        </label>
+      ))}
+      <p class="bad" role="alert">
+        {errors['']}
+      </p>
       <div class="fields">
-        <input
-          {...describe('password')}
-          type={(form.isGenerated ? 'text' : 'password') as 'text'}
-          autocomplete="new-password"
-        />
-        <button type="button" onClick={form.onGenerate}>
-          Generate
+        <button type="submit">{user === undefined ? 'Create the user' : 'Save'}</button>
+        <button type="button" onClick={onGenerate}>
+          Generate a password
         </button>
       </div>
-      <Wrong field="password" {...{ errors }} />
-      <Wrong field="" {...{ errors }} />
-      <button type="submit">{user === undefined ? 'Create the user' : 'Save'}</button>
     </form>
-  )
-}
-
-const LABELS: Readonly<Record<string, string>> = {
-  name: 'Name ',
-  email: 'E-mail ',
-  password: 'Password ',
-}
-
-function Wrong({ field, errors }: Pick<UserFormProps, 'errors'> & { readonly field: string }) {
-  const found = errors[field]
-  return (
-    <p class="bad" id={`user-${field}-error`} role="alert">
-      {found && `${LABELS[field] ?? ''}${found.join('; ')}`}
-    </p>
   )
 }

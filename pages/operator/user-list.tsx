@@ -1,14 +1,12 @@
-import { useEffect, useState } from 'preact/hooks'
-import { formatCount, formatMoment, formatSpan } from './format.ts'
+import type { ComponentChildren } from 'preact'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { formatMoment, formatSpan } from './format.ts'
 import { type Actions, Panel } from './panel.tsx'
 import { Refusal } from './service.ts'
 import { type Column, Table } from './table.tsx'
 import { describeNone, searchParameters } from './user-search.ts'
 import type { UsersPart } from './users.tsx'
 import { fetchUsers, type User, type UserPage } from './users-service.ts'
-
-/** The id of the field. */
-export const SEARCH = 'user-search'
 
 const PER_PAGE = 50
 
@@ -17,65 +15,65 @@ const TYPING_MS = 300
 
 /** The users that a search finds, a page at a time, the newest first unless another order is chosen. */
 export function UserList({ item, actions, news, now }: UsersPart) {
-  const [typed, setTyped] = useState('')
   const [search, setSearch] = useState('')
   const [sort, setSort] = useState('-created_at')
   /** The queries of the pages after the first one, up to that which is shown. */
   const [later, setLater] = useState<readonly string[]>([])
-  const first = new URLSearchParams({
-    ...{ per_page: `${PER_PAGE}`, sort },
-    ...searchParameters(search),
-  })
-  const query = later.at(-1) ?? `${first}`
-  const { answer, isNewest, retry } = useUsers(query, news, actions)
+  const field = useRef<HTMLInputElement>(null)
+  const typing = useRef(0)
+  const first = { per_page: `${PER_PAGE}`, sort, ...searchParameters(search) }
+  const query = later.at(-1) ?? `${new URLSearchParams(first)}`
+  const answer = useUsers(query, news, actions)
+  const isNewest = answer?.query === query
 
-  function find(): void {
-    setSearch(typed.trim())
-    setLater([])
+  function find(afterMs: number): void {
+    window.clearTimeout(typing.current)
+    typing.current = window.setTimeout(() => {
+      setSearch(field.current?.value.trim() ?? '')
+      setLater([])
+    }, afterMs)
   }
-
-  useEffect(() => {
-    const timer = window.setTimeout(find, TYPING_MS)
-    return () => window.clearTimeout(timer)
-  }, [typed])
 
   function turnTo(pages: readonly string[]): void {
     setLater(pages)
-    // The button may go.
+    // The button may be disabled now.
     document.getElementById('users')?.focus()
     document.getElementById('users')?.scrollTo(0, 0)
   }
 
-  const sortBy = (field: string, natural: string) => ({
-    order: orderOf(sort, field),
-    onToggle: () => {
-      setSort(sort !== natural ? natural : natural.startsWith('-') ? field : `-${field}`)
-      setLater([])
-    },
-  })
-  const ago = (label: string, field: 'created_at' | 'updated_at'): Column<User> => ({
-    ...{ label, kind: 'number', sorting: sortBy(field, `-${field}`) },
-    cell: user => <Ago at={user[field]} now={now} />,
-  })
-  const columns: readonly Column<User>[] = [
-    {
-      ...{ label: 'Name', kind: 'name', sorting: sortBy('name', 'name') },
-      cell: ({ id, name }) => (
-        <a id={`open-${id}`} href={`#users/${id}`} aria-current={`${id}` === item || undefined}>
-          {name}
-        </a>
-      ),
-    },
-    {
-      ...{ label: 'E-mail', kind: 'text', sorting: sortBy('email', 'email') },
-      cell: user => user.email,
-    },
-    {
-      ...{ label: 'Id', kind: 'number', sorting: sortBy('id', '-id') },
-      cell: user => `${user.id}`,
-    },
-    ago('Created', 'created_at'),
-    ago('Updated', 'updated_at'),
+  const sorted = (by: keyof User, label: string, cell: Column<User>['cell']): Column<User> => {
+    const isText = by === 'name' || by === 'email'
+    const [natural, reverse] = isText ? [by, `-${by}`] : [`-${by}`, by]
+    return {
+      ...{ label, cell, kind: by === 'name' ? by : isText ? 'text' : 'number' },
+      order: sort === by ? 'ascending' : sort === `-${by}` ? 'descending' : undefined,
+      onSort: () => {
+        setSort(sort === natural ? reverse : natural)
+        setLater([])
+      },
+    }
+  }
+  const ago = (at: string): ComponentChildren => (
+    <time dateTime={at} title={formatMoment(at)}>
+      {formatSpan(now - Date.parse(at))} ago
+    </time>
+  )
+  const link = ({ id, name }: User) => (
+    <a id={`open-${id}`} href={`#users/${id}`} aria-current={`${id}` === item || undefined}>
+      {name}
+    </a>
+  )
+  const columns = [
+    sorted('name', 'Name', link),
+    sorted('email', 'E-mail', ({ email }) => email),
+    sorted('id', 'Id', ({ id }) => id),
+    sorted('created_at', 'Created', user => ago(user.created_at)),
+    sorted('updated_at', 'Updated', user => ago(user.updated_at)),
+  ]
+  const { users, next, failure } = answer ?? {}
+  const turns = [
+    { text: 'Previous page', isOff: later.length === 0, to: () => later.slice(0, -1) },
+    { text: 'Next page', isOff: !isNewest || !next, to: () => [...later, next ?? ''] },
   ]
   return (
     <Panel name="users" title="Users">
@@ -83,69 +81,40 @@ export function UserList({ item, actions, news, now }: UsersPart) {
         class="fields"
         onSubmit={event => {
           event.preventDefault()
-          find()
+          find(0)
         }}
       >
         <input
-          id={SEARCH}
+          ref={field}
+          id="user-search"
           type="search"
           aria-label="Find users by words, address or id"
           placeholder="Name, address or id"
           autocomplete="off"
           spellcheck={false}
-          value={typed}
-          onInput={event => setTyped(event.currentTarget.value)}
+          onInput={() => find(TYPING_MS)}
         />
-        <a id="open-new" class="button" href="#users/new">
+        <a id="open-new" href="#users/new">
           New user
         </a>
       </form>
-      <p id="users-found" class={answer?.failure === undefined ? 'faint' : 'bad'} role="status">
-        {describe(answer, search, later.length * PER_PAGE)}
+      <p id="users-found" class={failure === undefined ? 'faint' : 'bad'} role="status">
+        {answer === undefined ? 'Loading…' : describe(answer, search, later.length * PER_PAGE)}
       </p>
-      {answer?.failure !== undefined && (
-        <button type="button" onClick={retry}>
-          Try again
-        </button>
-      )}
       <div aria-busy={!isNewest}>
         <Table
-          {...{ id: 'users', caption: 'Users', columns, rows: answer?.users, empty: '' }}
+          {...{ id: 'users', caption: 'Users', columns, rows: users, empty: '' }}
           keyOf={({ id }) => `${id}`}
         />
       </div>
       <div class="fields">
-        <button
-          type="button"
-          disabled={later.length === 0}
-          onClick={() => turnTo(later.slice(0, -1))}
-        >
-          Previous page
-        </button>
-        <button
-          type="button"
-          disabled={answer?.next === undefined || !isNewest}
-          onClick={() => turnTo([...later, answer?.next ?? ''])}
-        >
-          Next page
-        </button>
+        {turns.map(({ text, isOff, to }) => (
+          <button key={text} type="button" disabled={isOff} onClick={() => turnTo(to())}>
+            {text}
+          </button>
+        ))}
       </div>
     </Panel>
-  )
-}
-
-function orderOf(sort: string, field: string): 'ascending' | 'descending' | undefined {
-  if (sort === field) return 'ascending'
-  return sort === `-${field}` ? 'descending' : undefined
-}
-
-/** How long ago it was, and when. */
-export function Ago({ at, now }: { readonly at: string; readonly now: number }) {
-  const ms = Date.parse(at)
-  return (
-    <time dateTime={at} title={formatMoment(ms)}>
-      {formatSpan(now - ms)} ago
-    </time>
   )
 }
 
@@ -155,44 +124,30 @@ interface Answer extends UserPage {
   readonly failure?: string
 }
 
-/** The newest answer to a query, and before it that to the query before. */
-function useUsers(query: string, news: number, { explain }: Actions) {
+/** The newest answer to a query, and before it that to the previous query. */
+function useUsers(query: string, news: number, { explain }: Actions): Answer | undefined {
   const [answer, setAnswer] = useState<Answer>()
-  const [tries, setTries] = useState(0)
-
   useEffect(() => {
     if (news === 0) return
     const leaving = new AbortController()
     fetchUsers(query, leaving.signal).then(
-      page => {
-        if (!leaving.signal.aborted) setAnswer({ query, ...page })
-      },
+      page => leaving.signal.aborted || setAnswer({ query, ...page }),
       error => {
         if (leaving.signal.aborted) return
         const details = error instanceof Refusal ? Object.values(error.errors).flat() : []
+        const none: Answer = { query, users: [], next: undefined }
         const failure = [explain(error), ...details].join(': ')
-        setAnswer(known =>
-          known?.query === query
-            ? { ...known, failure }
-            : { query, users: [], next: undefined, failure },
-        )
+        setAnswer(known => ({ ...(known?.query === query ? known : none), failure }))
       },
     )
     return () => leaving.abort()
-  }, [query, news, tries])
-
-  return {
-    answer,
-    isNewest: answer?.query === query,
-    retry: () => setTries(known => known + 1),
-  }
+  }, [query, news])
+  return answer
 }
 
-function describe(answer: Answer | undefined, search: string, before: number): string {
-  if (answer === undefined) return 'Loading…'
-  const { users, next, failure } = answer
+function describe({ users, next, failure }: Answer, search: string, before: number): string {
   if (failure !== undefined) return failure
-  if (before > 0) return `Users ${formatCount(before + 1)} to ${formatCount(before + users.length)}`
+  if (before > 0) return `Users ${before + 1} to ${before + users.length}`
   if (users.length === 0) return describeNone(search)
   if (next !== undefined) return `The first ${users.length} users`
   return users.length === 1 ? '1 user' : `${users.length} users`

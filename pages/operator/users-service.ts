@@ -9,18 +9,13 @@ export interface User {
   readonly updated_at: string
 }
 
-/** What the page can change. A password of `null` removes it. */
-export interface UserFields {
-  readonly name?: string
-  readonly email?: string
-  readonly password?: string | null
-}
-
-/** A user, and the version that a change of it must name. */
-export interface StoredUser {
-  readonly user: User
+/** With the version that a change must name. */
+export interface StoredUser extends User {
   readonly etag: string
 }
+
+/** What the page can change. A password of `null` is removed. */
+export type UserFields = Partial<Record<'name' | 'email', string> & { password: string | null }>
 
 export interface UserPage {
   readonly users: readonly User[]
@@ -34,68 +29,56 @@ export async function fetchUsers(query: string, signal: AbortSignal): Promise<Us
   return { users: body as readonly User[], next }
 }
 
-export function fetchUser(id: string): Promise<StoredUser> {
-  return askForUser('GET', `users/${id}`)
+export async function fetchUser(id: string): Promise<StoredUser> {
+  return withVersion(await request('GET', `users/${id}`))
 }
 
-export function createUser(user: UserFields): Promise<StoredUser> {
-  return askForUser('POST', 'users', { user })
+/** Creates a user, or changes the one that is `known`. Throws a `Refusal` with 412 if it has another version by now. */
+export async function saveUser(known: StoredUser | undefined, user: UserFields) {
+  if (known === undefined) return withVersion(await request('POST', 'users', { sent: { user } }))
+  const headers = { 'If-Match': known.etag }
+  return withVersion(await request('PUT', `users/${known.id}`, { sent: { user }, headers }))
 }
 
-/** Throws a `Refusal` with the status 412 if the user has another version by now. So does `deleteUser`. */
-export function changeUser({ user: { id }, etag }: StoredUser, user: UserFields) {
-  return askForUser('PUT', `users/${id}`, { user }, { 'If-Match': etag })
-}
-
-export async function deleteUser({ user: { id }, etag }: StoredUser): Promise<void> {
+/** Throws as `saveUser`. */
+export async function deleteUser({ id, etag }: StoredUser): Promise<void> {
   await request('DELETE', `users/${id}`, { headers: { 'If-Match': etag } })
 }
 
-async function askForUser(
-  method: string,
-  path: string,
-  sent?: object,
-  sentHeaders: Record<string, string> = {},
-): Promise<StoredUser> {
-  const { body, headers } = await request(method, path, { sent, headers: sentHeaders })
-  return { user: body as User, etag: headers.get('etag') ?? '' }
+function withVersion({ body, headers }: Awaited<ReturnType<typeof request>>): StoredUser {
+  return { ...(body as User), etag: headers.get('etag') ?? '' }
 }
-
-/** The place after the last change. */
-const NOW = 'now'
 
 /** Less than proxies wait. */
 const WAIT_SECONDS = 50
 
-/** The shortest time between two answers, however much changes. */
+/** Between two answers, however much changes. */
 const PAUSE_MS = 1000
 const PAUSE_AFTER_FAILURE_MS = 5000
 
-/** Calls `onNews` first, and then after changes of users, until `signal` is aborted. */
-export async function followChanges(
-  signal: AbortSignal,
-  onNews: () => void,
-  onFailure: (error: unknown) => void,
-): Promise<void> {
-  for (let after = NOW; !signal.aborted; ) {
+export interface Follower {
+  /** Called first, and then after changes of users. */
+  readonly onNews: () => void
+  readonly onFailure: (error: unknown) => void
+}
+
+/** Follows the feed of changes until `signal` is aborted. */
+export async function followChanges(signal: AbortSignal, follower: Follower): Promise<void> {
+  for (let after = 'now'; !signal.aborted; ) {
     let pauseMs = PAUSE_MS
-    const wait = after === NOW ? 0 : WAIT_SECONDS
+    const wait = after === 'now' ? 0 : WAIT_SECONDS
+    const query = new URLSearchParams({ after, wait: `${wait}`, limit: '1' })
     try {
-      const query = new URLSearchParams({ after, wait: `${wait}`, limit: '1' })
-      const options = { signal, waitMs: wait * 1000 }
-      const { body } = await request('GET', `users/changes?${query}`, options)
-      const { data, has_more, next } = body as {
-        data: readonly unknown[]
-        has_more: boolean
-        next: string
-      }
-      if (after === NOW || data.length > 0) onNews()
-      // What follows the first of several changes is in the list that is read now.
-      after = has_more ? NOW : next
+      const path = `users/changes?${query}`
+      const { body } = await request('GET', path, { signal, waitMs: wait * 1000 })
+      const { data, has_more, next } = body as { data: object[]; has_more: boolean; next: string }
+      if (after === 'now' || data.length > 0) follower.onNews()
+      // What changed after the first change is in the lists that are read now.
+      after = has_more ? 'now' : next
     } catch (error) {
-      after = NOW
+      after = 'now'
       pauseMs = PAUSE_AFTER_FAILURE_MS
-      if (!signal.aborted) onFailure(error)
+      if (!signal.aborted) follower.onFailure(error)
     }
     await new Promise(resolve => setTimeout(resolve, pauseMs))
   }

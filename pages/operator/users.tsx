@@ -1,8 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Actions, View } from './panel.tsx'
-import type { HandOver } from './user-answers.tsx'
-import { UserEditor } from './user-editor.tsx'
-import { SEARCH, UserList } from './user-list.tsx'
+import { type Generated, UserEditor } from './user-editor.tsx'
+import { UserList } from './user-list.tsx'
 import { followChanges } from './users-service.ts'
 
 export interface UsersProps {
@@ -19,11 +18,10 @@ export function Users({ view, isLocked, ...others }: UsersProps) {
   if (!isLocked && view !== undefined) {
     return <OpenUsers {...others} now={Date.parse(view.status.now)} />
   }
+  const note = isLocked ? 'Give the token above to see the users.' : 'Waiting for the service…'
   return (
     <main>
-      <p class="panel faint" id="users-note">
-        {isLocked ? 'Give the token above to see the users.' : 'Waiting for the service…'}
-      </p>
+      <p class="panel faint">{note}</p>
     </main>
   )
 }
@@ -39,17 +37,26 @@ export interface UsersPart {
 }
 
 function OpenUsers({ item, actions, now }: Omit<UsersPart, 'news'>) {
-  const news = useNews(actions)
-  const [handOver, setHandOver] = useState<HandOver>()
-  const part = { item, actions, news, now }
-  useReturn(item)
+  const part = { item, actions, now, news: useNews(actions) }
+  const [generated, setGenerated] = useState<Generated>()
+  const previous = useRef(item)
+  useEffect(() => {
+    const opener = document.getElementById(`open-${previous.current}`)
+    // What was closed gives the focus back.
+    if (item === '' && previous.current !== '') {
+      const target = opener ?? document.getElementById('user-search')
+      target?.focus()
+    }
+    previous.current = item
+    setGenerated(known => (known?.item === item ? known : undefined))
+  }, [item])
   return (
     <main class="users">
       <UserList {...part} />
       {item === '' ? (
         <p class="panel faint">Open a user to correct, give a new password or delete.</p>
       ) : (
-        <UserEditor key={item} {...part} handOver={handOver} onHandOver={setHandOver} />
+        <UserEditor key={item} {...part} generated={generated} onGenerate={setGenerated} />
       )}
     </main>
   )
@@ -60,15 +67,15 @@ function useNews({ explain }: Actions): number {
   const [news, setNews] = useState(0)
   useEffect(() => {
     let following = new AbortController()
-    const count = () => setNews(known => known + 1)
-    function follow(): void {
+    const onNews = () => setNews(known => known + 1)
+    const onFailure = (error: unknown) => {
+      explain(error)
+      onNews()
+    }
+    const follow = () => {
       following.abort()
       following = new AbortController()
-      if (document.hidden) return
-      void followChanges(following.signal, count, error => {
-        explain(error)
-        count()
-      })
+      if (!document.hidden) void followChanges(following.signal, { onNews, onFailure })
     }
     follow()
     document.addEventListener('visibilitychange', follow)
@@ -78,17 +85,4 @@ function useNews({ explain }: Actions): number {
     }
   }, [])
   return news
-}
-
-/** Gives the focus back to what opened the item that has been closed. */
-function useReturn(item: string): void {
-  const previous = useRef(item)
-  useEffect(() => {
-    if (item === '' && previous.current !== '') {
-      const opener = document.getElementById(`open-${previous.current}`)
-      const target = opener ?? document.getElementById(SEARCH)
-      target?.focus()
-    }
-    previous.current = item
-  }, [item])
 }
