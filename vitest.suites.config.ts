@@ -58,8 +58,14 @@ const projects = [
     ...(canUsePostgres ? onPostgres : onSqlite),
   },
   { name: 'process', include: ['test/process/**/*.test.ts'], ...onSqlite },
-  // One worker, and so one browser.
-  { name: 'pages', include: ['test/pages/**/*.test.ts'], maxWorkers: 1, ...onSqlite },
+  // One worker, and so one browser. Some tests make a database of PostgreSQL for themselves.
+  {
+    name: 'pages',
+    include: ['test/pages/**/*.test.ts'],
+    globalSetup: canUsePostgres ? ['test/support/start-postgres.ts'] : [],
+    maxWorkers: 1,
+    ...onSqlite,
+  },
   { name: 'package', include: ['test/package/**/*.test.ts'], ...onSqlite },
   {
     name: 'faults',

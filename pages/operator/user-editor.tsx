@@ -21,10 +21,12 @@ export interface Generated {
 export interface UserEditorProps extends UsersPart {
   readonly generated: Generated | undefined
   readonly onGenerate: (generated: Generated | undefined) => void
+  /** Called before a deleted user is closed. */
+  readonly onDeleted: () => void
 }
 
 /** One user to correct or delete, or a new one to create. */
-export function UserEditor({ generated, onGenerate, ...part }: UserEditorProps) {
+export function UserEditor({ generated, onGenerate, onDeleted, ...part }: UserEditorProps) {
   const { item, actions, now } = part
   const [draft, setDraft] = useState<UserFields>({})
   const isEdited = Object.keys(draft).length > 0
@@ -67,6 +69,7 @@ export function UserEditor({ generated, onGenerate, ...part }: UserEditorProps) 
     void attempt(async () => {
       await deleteUser(user)
       actions.notify(`Deleted: ${nameOf(user)}.`)
+      onDeleted()
       location.replace('#users')
       return user
     })
@@ -98,7 +101,7 @@ export function UserEditor({ generated, onGenerate, ...part }: UserEditorProps) 
 
   const isGone = problem?.kind === 'gone'
   const isAbsent = isGone || (item !== 'new' && stored === undefined)
-  const who = stored === undefined ? `There is no user ${item}` : `${nameOf(stored)} is gone`
+  const gone = stored ? `${nameOf(stored)} has been deleted.` : `There is no user ${item}.`
   return (
     <section class="panel stack" id="user" aria-labelledby="user-title">
       <div class="fields">
@@ -107,11 +110,7 @@ export function UserEditor({ generated, onGenerate, ...part }: UserEditorProps) 
         </h2>
         <a href="#users">Close</a>
       </div>
-      {isAbsent && (
-        <p role="status">
-          {isGone ? `${who}. It may have been deleted.` : (errors['']?.[0] ?? 'Loading…')}
-        </p>
-      )}
+      {isAbsent && <p role="status">{isGone ? gone : (errors['']?.[0] ?? 'Loading…')}</p>}
       {problem?.kind === 'conflict' && stored !== undefined && (
         <div class="notice stack" id="user-conflict" role="alert" tabIndex={-1}>
           <p class="bad">Somebody else has changed this user meanwhile. Nothing was saved.</p>

@@ -42,8 +42,7 @@ export function UserForm({ user, draft, errors, onEdit, onSave, onGenerate }: Us
     >
       {FIELDS.map(([field, label]) => (
         <label key={field}>
-          {label}
-          {field === 'password' && <span class="faint">{hint}</span>}
+          {field === 'password' ? label + hint : label}
           <input
             id={`user-${field}`}
             type={(field === 'password' ? 'password' : 'text') as 'text'}

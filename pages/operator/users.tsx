@@ -39,24 +39,26 @@ export interface UsersPart {
 function OpenUsers({ item, actions, now }: Omit<UsersPart, 'news'>) {
   const part = { item, actions, now, news: useNews(actions) }
   const [generated, setGenerated] = useState<Generated>()
-  const previous = useRef(item)
+  /** The id of what gets the focus back when the item is closed. */
+  const opener = useRef('')
   useEffect(() => {
-    const opener = document.getElementById(`open-${previous.current}`)
-    // What was closed gives the focus back.
-    if (item === '' && previous.current !== '') {
-      const target = opener ?? document.getElementById('user-search')
-      target?.focus()
+    if (item === '' && opener.current !== '') {
+      const target = document.getElementById(opener.current)
+      ;(target ?? document.getElementById('user-search'))?.focus()
     }
-    previous.current = item
+    opener.current = item && `open-${item}`
     setGenerated(known => (known?.item === item ? known : undefined))
   }, [item])
+  const onDeleted = () => {
+    opener.current = 'user-search'
+  }
   return (
     <main class="users">
       <UserList {...part} />
       {item === '' ? (
         <p class="panel faint">Open a user to correct, give a new password or delete.</p>
       ) : (
-        <UserEditor key={item} {...part} generated={generated} onGenerate={setGenerated} />
+        <UserEditor key={item} {...part} {...{ generated, onDeleted }} onGenerate={setGenerated} />
       )}
     </main>
   )

@@ -1,0 +1,377 @@
+import type { Page } from 'playwright-core'
+import { describe, expect, test } from 'vitest'
+import { newUserBody } from '../support/builders.ts'
+import { BEARER, type ManagedApp, openManagedApp, TOKEN } from '../support/management-requests.ts'
+import { findSerious, LOOKS } from '../support/open-browser.ts'
+import type { TestAppOptions } from '../support/open-test-app.ts'
+import { focused, type OperatorPage, openOperatorPage, tabTo } from '../support/operator-page.ts'
+import { copyPostgresTemplate } from '../support/postgres-databases.ts'
+import { canOpenPages, canUsePostgres } from '../support/programs.ts'
+import { until } from '../support/until.ts'
+
+const SEARCH = 'Find users by words, address or id'
+const ANN = newUserBody({ name: 'Ann', email: 'ann@example.com', password: 'correct horse' })
+const BOB = newUserBody({ name: 'Bob', email: 'bob@example.com' })
+
+interface Opened extends ManagedApp, OperatorPage {
+  /** Resolves once this has the focus, by its name or id. */
+  hasFocus(name: string): Promise<unknown>
+}
+
+/** The view of users, or one of them, once it shows how many there are. */
+async function openUsers(options: TestAppOptions = {}, hash = '#users'): Promise<Opened> {
+  const app = await openManagedApp({ users: [ANN, BOB], ...options })
+  const opened = await openOperatorPage(app.managementUrl)
+  await opened.page.goto(`${app.managementUrl}/${hash}`)
+  await opened.shows('users-found', /user/)
+  const hasFocus = (name: string) => until(async () => (await focused(opened.page)) === name, 50)
+  return { ...app, ...opened, hasFocus }
+}
+
+/** The queries of lists that the page asks for from now on. */
+function listQueries(page: Page): string[] {
+  const queries: string[] = []
+  page.on('request', request => {
+    const { pathname, search } = new URL(request.url())
+    if (pathname === '/users') queries.push(search)
+  })
+  return queries
+}
+
+const setHidden = (page: Page, isHidden: boolean) =>
+  page.evaluate(
+    `Object.defineProperty(document, 'hidden', { configurable: true, value: ${isHidden} });
+     document.dispatchEvent(new Event('visibilitychange'))`,
+  )
+
+const logIn = ({ http }: ManagedApp, password: string) =>
+  http.post('/password-verifications').send({ user: { email: 'ann@example.com', password } })
+
+describe.skipIf(!canOpenPages)('GET /#users in a browser', () => {
+  test.each([
+    { engine: 'SQLite', env: async () => ({}) },
+    ...(canUsePostgres
+      ? [
+          {
+            engine: 'PostgreSQL',
+            env: async () => ({ DATABASE_URL: await copyPostgresTemplate() }),
+          },
+        ]
+      : []),
+  ])(
+    'on $engine: finds Ann, corrects her name, sets her a password and deletes her, by keyboard alone',
+    async ({ env }) => {
+      const opened = await openUsers({ env: await env() })
+      const { page, http, textOf, shows, hasFocus, unexpected } = opened
+      const { keyboard } = page
+      await page.context().grantPermissions(['clipboard-read', 'clipboard-write'])
+      await tabTo(page, SEARCH)
+      await keyboard.type('ann@example.com')
+      await shows('users-found', /^1 user$/)
+      await tabTo(page, 'open-1')
+      await keyboard.press('Enter')
+      await hasFocus('user-title')
+      await page.locator('#user-name').waitFor()
+      await tabTo(page, 'user-name')
+      await keyboard.press('Control+A')
+      await keyboard.type('Ann Smith')
+      await keyboard.press('Enter')
+      await shows('message', 'Saved: Ann Smith (ann@example.com, id 1).')
+      await until(async () => (await textOf('users')).includes('Ann Smith'), 50)
+
+      await tabTo(page, 'Generate a password')
+      await keyboard.press('Enter')
+      await shows('user', 'Not saved yet:')
+      const password = await page.locator('#user code').innerText()
+      expect(password).toMatch(/^(?:[a-z2-9]{5}-){3}[a-z2-9]{5}$/)
+      await logIn(opened, password).expect(422)
+      await tabTo(page, 'Save')
+      await keyboard.press('Enter')
+      await shows('user', `The new password: ${password}`)
+      await logIn(opened, password).expect(200)
+      await tabTo(page, 'Copy and hide it')
+      await keyboard.press('Enter')
+      await hasFocus('user-title')
+      expect(await page.content()).not.toContain(password)
+      expect(await page.evaluate('navigator.clipboard.readText()')).toBe(password)
+
+      const questions: string[] = []
+      page.on('dialog', dialog => {
+        questions.push(dialog.message())
+        void dialog[questions.length < 3 ? 'dismiss' : 'accept']()
+      })
+      for (const button of ['Remove the password…', 'Delete the user…']) {
+        await tabTo(page, button)
+        await keyboard.press('Enter')
+        expect(await focused(page)).toBe(button)
+      }
+      await keyboard.press('Enter')
+      await shows('message', 'Deleted: Ann Smith (ann@example.com, id 1).')
+      await hasFocus(SEARCH)
+      const who = 'Ann Smith (ann@example.com, id 1)'
+      const deletion = `Delete ${who}? This cannot be undone.`
+      const removal = `Remove the password of ${who}? Nobody can log in with it any more.`
+      expect(questions).toEqual([removal, deletion, deletion])
+      await http.get('/users/1').expect(404)
+      await shows('users-found', 'No user has the address ann@example.com.')
+      expect(unexpected()).toEqual([])
+    },
+  )
+
+  test('asks once when typing pauses, for words, an address or an id', async () => {
+    const { page, shows, rowsOf, unexpected } = await openUsers()
+    await page.clock.install()
+    await page.reload()
+    await shows('users-found', '2 users')
+    const queries = listQueries(page)
+    const field = page.locator('#user-search')
+    const type = async (text: string) => {
+      queries.length = 0
+      await field.fill('')
+      for (const letter of text) {
+        await field.press(letter)
+        await page.clock.runFor(200)
+      }
+      expect(queries).toEqual([])
+      await page.clock.runFor(200)
+      await until(() => queries.length > 0, 50)
+      return queries
+    }
+    const rest = '?per_page=50&sort=-created_at'
+    expect(await type('Ann')).toEqual([`${rest}&q=Ann`])
+    await shows('users-found', /^1 user$/)
+    expect((await rowsOf('users'))[0]?.slice(0, 3)).toEqual(['Ann', 'ann@example.com', '1'])
+    expect(await type('bob@exam')).toEqual([`${rest}&q=bob%40exam`])
+    await shows('users', 'Bob')
+    expect(await type('bob@example.com')).toEqual([`${rest}&email=bob%40example.com`])
+    expect(await type('7')).toEqual([`${rest}&id=7`])
+    await shows('users-found', 'No user has the id 7.')
+    expect(await type('zoe')).toEqual([`${rest}&q=zoe`])
+    await shows('users-found', 'No name or address has “zoe”.')
+    expect(await type('@')).toEqual([`${rest}&q=%40`])
+    await shows('users-found', 'Validation failed: must have')
+    await field.fill('2')
+    await field.press('Enter')
+    await page.clock.runFor(1)
+    await shows('users', 'Bob')
+    expect(unexpected()).toEqual([])
+  })
+
+  test('shows the newest first, sorts by any column, and turns pages', async () => {
+    const users = Array.from({ length: 51 }, (_, index) => newUserBody({ name: `N${100 - index}` }))
+    const { page, rowsOf, shows, button, hasFocus, unexpected } = await openUsers({ users })
+    const ids = async () => (await rowsOf('users')).map(([, , id]) => Number(id))
+    const downFrom = (first: number) => Array.from({ length: 50 }, (_, index) => first - index)
+    await shows('users-found', 'The first 50 users')
+    expect(await ids()).toEqual(downFrom(51))
+    await button('Next page').click()
+    await shows('users-found', 'Users 51 to 51')
+    expect(await ids()).toEqual([1])
+    await hasFocus('Users')
+    expect(await button('Next page').isDisabled()).toBe(true)
+    await button('Previous page').click()
+    await shows('users-found', 'The first 50 users')
+    const sortedBy = async (label: string) => {
+      const heading = page.locator('th[scope=col]', { hasText: label })
+      await button(label).click()
+      await page.locator('[aria-busy=false]').waitFor()
+      return [await heading.getAttribute('aria-sort'), (await ids())[0]]
+    }
+    expect(await sortedBy('Created')).toEqual(['ascending', 1])
+    expect(await sortedBy('Name')).toEqual(['ascending', 51])
+    expect(await sortedBy('Name')).toEqual(['descending', 1])
+    expect(await sortedBy('E-mail')).toEqual(['ascending', expect.any(Number)])
+    expect(await sortedBy('Id')).toEqual(['descending', 51])
+    expect(await sortedBy('Updated')).toEqual(['descending', 51])
+    expect(unexpected()).toEqual([])
+  })
+
+  test('creates a user, says what is wrong at each field, and shows a generated password once', async () => {
+    const opened = await openUsers()
+    const { page, button, shows, textOf, hasFocus, unexpected } = opened
+    await page.locator('#open-new').click()
+    await hasFocus('user-title')
+    await page.locator('#user-email').fill('ANN@example.com')
+    await page.locator('#user-password').fill('short')
+    await button('Create the user').click()
+    await shows('user-name-error', "Name can't be blank")
+    await hasFocus('user-name')
+    expect(await textOf('user-email-error')).toBe('E-mail has already been taken')
+    expect(await textOf('user-password-error')).toMatch(/^Password is too short/)
+    await page.locator('#user-name').fill('Cid')
+    await page.locator('#user-email').fill('cid@example.com')
+    await button('Generate a password').click()
+    await button('Create the user').click()
+    await shows('message', 'Created: Cid (cid@example.com, id 3).')
+    expect(page.url()).toMatch(/#users\/3$/)
+    await shows('user', 'The new password:')
+    await shows('users-found', '3 users')
+    await page.getByRole('link', { name: 'Close' }).click()
+    await hasFocus('open-3')
+    await page.locator('#open-3').click()
+    await page.locator('#user-name').waitFor()
+    expect(await page.locator('#user code').count()).toBe(0)
+    expect(unexpected()).toEqual([])
+  })
+
+  test('after another change nothing is overwritten, and the reader decides', async () => {
+    const { ops, page, button, shows, hasFocus, unexpected } = await openUsers({}, '#users/1')
+    const name = page.locator('#user-name')
+    const collide = async (mine: string, theirs: string) => {
+      await name.fill(mine)
+      await ops
+        .put('/users/1')
+        .send({ user: { name: theirs, email: `${theirs}@example.com` } })
+        .expect(200)
+      await button('Save').click()
+      await hasFocus('user-conflict')
+      await shows('user-conflict', `Now it is ${theirs}, ${theirs}@example.com.`)
+      expect(await name.inputValue()).toBe(mine)
+      expect((await ops.get('/users/1')).body.name).toBe(theirs)
+    }
+    await collide('Mine', 'Theirs')
+    await button('Save what I entered').click()
+    await shows('message', 'Saved: Mine (Theirs@example.com, id 1).')
+    await collide('Again', 'Other')
+    await button('Keep what is there now').click()
+    expect(await name.inputValue()).toBe('Other')
+    await hasFocus('user-title')
+    expect((await ops.get('/users/1')).body.name).toBe('Other')
+    expect(unexpected()).toEqual([])
+  })
+
+  test('follows the feed: new, changed and deleted users show by themselves', async () => {
+    const { http, ops, page, shows, unexpected } = await openUsers({}, '#users/1')
+    await http.post('/users').send(newUserBody()).expect(201)
+    await shows('users-found', '3 users')
+    await ops
+      .put('/users/1')
+      .send({ user: { name: 'Zoe' } })
+      .expect(200)
+    await until(async () => (await page.locator('#user-name').inputValue()) === 'Zoe', 50)
+    await ops.delete('/users/1').expect(204)
+    await shows('user', 'Zoe (ann@example.com, id 1) has been deleted.')
+    await shows('users-found', '2 users')
+    expect(unexpected()).toEqual([])
+  })
+
+  test('a link leads to a user, and says that there is none', async () => {
+    const { managementUrl, page, shows, hasFocus, unexpected } = await openUsers({}, '#users/2')
+    await hasFocus('user-title')
+    expect(await page.locator('#user-email').inputValue()).toBe('bob@example.com')
+    expect(await page.locator('[aria-current=true]').innerText()).toBe('Bob')
+    await page.goto(`${managementUrl}/#users/99`)
+    await shows('user', 'There is no user 99.')
+    await page.goBack()
+    await page.locator('#user-name').waitFor()
+    await page.getByRole('link', { name: 'Close' }).click()
+    await hasFocus('open-2')
+    await page.getByRole('link', { name: 'Operations' }).click()
+    await shows('tiles', 'in all')
+    expect(unexpected()).toEqual([])
+  })
+
+  test('removes a password', async () => {
+    const opened = await openUsers({}, '#users/1')
+    const { page, button, shows } = opened
+    page.on('dialog', dialog => void dialog.accept())
+    await logIn(opened, 'correct horse').expect(200)
+    await button('Remove the password…').click()
+    await shows('message', 'Removed the password of Ann')
+    await logIn(opened, 'correct horse').expect(422)
+  })
+
+  test('without the token nothing is shown or asked for, and without any a service with keys says why', async () => {
+    const { managementUrl, ops } = await openManagedApp({ env: { MANAGEMENT_TOKEN: TOKEN } })
+    await ops.post('/users').set(BEARER).send(ANN).expect(201)
+    const opened = await openOperatorPage(managementUrl, { isLocked: true })
+    const { page, shows, button, unexpected } = opened
+    const queries = listQueries(page)
+    await page.goto(`${managementUrl}/#users`)
+    await page.getByText('Give the token above').waitFor()
+    expect(queries).toEqual([])
+    await page.locator('#token').fill(TOKEN)
+    await page.keyboard.press('Enter')
+    await shows('users', 'Ann')
+    await button('Forget the token').click()
+    await page.getByText('Give the token above').waitFor()
+    expect(await page.content()).not.toContain('ann@example.com')
+    expect(unexpected()).toEqual([])
+
+    const keyed = await openManagedApp({ keys: [{ name: 'shop' }] })
+    const other = await openOperatorPage(keyed.managementUrl)
+    await other.page.goto(`${keyed.managementUrl}/#users`)
+    await other.shows('users-found', 'MANAGEMENT_TOKEN')
+  })
+
+  test('asks for nothing while nobody sees it, and goes on afterwards', async () => {
+    const { http, page, shows } = await openUsers()
+    await page.clock.install()
+    await page.reload()
+    await shows('users-found', '2 users')
+    let asked = 0
+    page.on('request', () => asked++)
+    await setHidden(page, true)
+    await until(async () => {
+      const before = asked
+      await page.clock.runFor('01:00')
+      return asked === before
+    }, 50)
+    const before = asked
+    await http.post('/users').send(newUserBody()).expect(201)
+    for (let minutes = 0; minutes < 5; minutes++) await page.clock.runFor('01:00')
+    expect(asked).toBe(before)
+    await setHidden(page, false)
+    await shows('users-found', '3 users')
+  })
+
+  test('says that the service is away, and goes on by itself', async () => {
+    const { http, page, shows, textOf } = await openUsers()
+    await page.context().setOffline(true)
+    await page.locator('#user-search').fill('user')
+    await shows('users-found', 'The service cannot be reached.')
+    await http.post('/users').send(newUserBody()).expect(201)
+    await page.context().setOffline(false)
+    await shows('users-found', /^1 user$/)
+    expect(await textOf('users')).toContain('user')
+  })
+
+  test('has no serious finding of axe in any look, and fits', async () => {
+    const long = newUserBody({
+      name: 'N'.repeat(255),
+      email: `${'e'.repeat(64)}@${'d'.repeat(60)}.example.com`,
+    })
+    const { ops, page, button, shows, unexpected } = await openUsers({ users: [long, ANN, BOB] })
+    await page.emulateMedia({ reducedMotion: 'reduce' })
+    const inEachLook = async () => {
+      for (const { scheme, width } of [...LOOKS, { scheme: 'light', width: 320 } as const]) {
+        await page.setViewportSize({ width, height: 900 })
+        await page.emulateMedia({ colorScheme: scheme })
+        expect([scheme, width, await findSerious(page)]).toEqual([scheme, width, []])
+        const cut = await page.evaluate<string[]>(
+          `[document.documentElement, ...document.querySelectorAll('main *:not(input)')]
+             .filter(one => one.scrollWidth > Math.max(one.clientWidth, 1) && getComputedStyle(one).display !== 'inline')
+             .map(one => one.outerHTML.slice(0, 90))`,
+        )
+        expect([width, cut]).toEqual([width, []])
+      }
+      await page.setViewportSize({ width: 1280, height: 900 })
+    }
+    await inEachLook()
+    await page.locator('#open-1').click()
+    await page.locator('#user-name').fill('')
+    await button('Generate a password').click()
+    await button('Save').click()
+    await shows('user-name-error', 'blank')
+    await inEachLook()
+    await ops.put('/users/1').send({ user: { password: 'correct horse' } })
+    await page.locator('#user-name').fill('N')
+    await button('Save').click()
+    await shows('user-conflict', 'Somebody else')
+    await inEachLook()
+    await ops.delete('/users/1').expect(204)
+    await shows('user', 'has been deleted')
+    await inEachLook()
+    expect(unexpected()).toEqual([])
+  })
+})
