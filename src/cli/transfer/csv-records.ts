@@ -1,13 +1,11 @@
-import { isUtf8 } from 'node:buffer'
 import { OperatorError } from '../../errors.ts'
 import { IMPORT_COLUMNS, type ImportRecord } from '../../users/transfer/import-rows.ts'
 import { counted } from '../terminal/terminal.ts'
 import { type CsvParser, type CsvRow, createCsvParser } from './csv-rows.ts'
+import { decodeUtf8, type TextSource, wrongEncoding } from './decode-text.ts'
 import { MAX_ROW_BYTES, TOO_LONG } from './format.ts'
 
-export interface CsvOptions {
-  /** The name of the file in messages. */
-  readonly file: string
+export interface CsvOptions extends TextSource {
   /** One UTF-16 unit. If left out, it is recognised by the first line. */
   readonly delimiter?: string | undefined
 }
@@ -21,7 +19,7 @@ export interface CsvOptions {
  */
 export async function* csvRecords(
   chunks: AsyncIterable<Buffer>,
-  { file, delimiter }: CsvOptions,
+  { file, encoding, delimiter }: CsvOptions,
 ): AsyncGenerator<readonly ImportRecord[]> {
   let parser = delimiter === undefined ? undefined : createCsvParser(delimiter)
   /** The text that was read before the delimiter was known. */
@@ -55,45 +53,14 @@ export async function* csvRecords(
   for await (const { text, isWrong } of decodeUtf8(chunks)) {
     yield [...recordsOf(parse(text, false))]
     throwFaultOf(parser)
-    if (isWrong) throw notUtf8(file, parser?.line() ?? start.split(/\r\n?|\n/).length)
+    if (isWrong)
+      throw wrongEncoding({ file, encoding }, parser?.line() ?? start.split(/\r\n?|\n/).length)
   }
   yield [...recordsOf([...parse('', true), ...(parser?.end() ?? [])])]
   throwFaultOf(parser)
   if (columns !== undefined) return
   const needed = 'its first line must name the columns, such as name,email'
   throw new OperatorError([`${file} is empty: ${needed}`])
-}
-
-/** The text of UTF-8 without a byte order mark, up to its first wrong byte, or to a character that the file cuts off. */
-async function* decodeUtf8(chunks: AsyncIterable<Buffer>) {
-  let rest: Buffer = Buffer.alloc(0)
-  let isStart = true
-  for await (const chunk of chunks) {
-    const bytes = rest.length === 0 ? chunk : Buffer.concat([rest, chunk])
-    // A chunk may end inside a character, of which it has up to three bytes.
-    const cut = [0, 1, 2, 3].find(count => isUtf8(bytes.subarray(0, bytes.length - count)))
-    const right = cut === undefined ? rightStart(bytes) : bytes.subarray(0, bytes.length - cut)
-    const whole = right.toString()
-    yield { text: isStart ? whole.replace(/^\ufeff/, '') : whole, isWrong: cut === undefined }
-    rest = bytes.subarray(right.length)
-    isStart &&= whole === ''
-  }
-  if (rest.length > 0) yield { text: '', isWrong: true }
-}
-
-/** The whole characters before the first byte that is not UTF-8. A U+FFFD there may be real. */
-function rightStart(bytes: Buffer): Buffer {
-  const decoded = Buffer.from(bytes.toString())
-  let length = 0
-  while (decoded[length] === bytes[length]) length++
-  while (!isUtf8(bytes.subarray(0, length))) length--
-  return bytes.subarray(0, length)
-}
-
-/** The encoding cannot be recognised; that of spreadsheets is the most likely. */
-function notUtf8(file: string, line: number): OperatorError {
-  const convert = 'if a spreadsheet saved it as Latin-1, iconv -f WINDOWS-1252 -t UTF-8 converts it'
-  return new OperatorError([`${file} is not UTF-8 at line ${line}; ${convert}`])
 }
 
 function throwFaultOf(parser: CsvParser | undefined): void {

@@ -13,7 +13,7 @@ import {
   UsageError,
 } from '../terminal/terminal.ts'
 import { requireOtherFile, writeOutput } from './files.ts'
-import { type FormatFlags, formatOf, STANDARD_STREAM } from './format.ts'
+import { EXPORT_FORMATS, type FormatFlags, formatOf, STANDARD_STREAM } from './format.ts'
 
 /** The options that are parameters of the list. */
 const LIST_FLAGS = [
@@ -36,7 +36,11 @@ export async function exportUsers(
   flags: ExportFlags,
 ): Promise<Outcome | number> {
   const { file, withDigests = false } = flags
-  const { name: format, delimiter = ',', isPacked } = formatOf(file, flags)
+  const {
+    name: format = 'ndjson',
+    delimiter = ',',
+    isPacked,
+  } = formatOf(file, flags, EXPORT_FORMATS)
   if (flags.json && file === STANDARD_STREAM)
     throw new UsageError('--json needs a FILE: standard output is for the users themselves')
   const config = readConfig(terminal)

@@ -4,29 +4,31 @@ import {
   constants,
   createReadStream,
   createWriteStream,
-  type ReadStream,
   renameSync,
   rmSync,
+  type Stats,
   statSync,
   truncateSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
-import { addAbortSignal, PassThrough } from 'node:stream'
+import { addAbortSignal } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
-import { createGunzip, createGzip } from 'node:zlib'
+import { createGzip } from 'node:zlib'
 import type { Config } from '../../config/settings.ts'
 import { maskCredentials } from '../../config/url-parts.ts'
 import { OperatorError, readFailureInWords } from '../../errors.ts'
 import { partialNameOf, removeLeftovers, syncFile, syncFolder } from '../../files/durable-files.ts'
 import { isFileOfDatabase } from '../../open-database.ts'
 import { nameOf, type RejectsSink } from '../../users/transfer/user-import.ts'
-import { type Terminal, toWriteError, UsageError, write } from '../terminal/terminal.ts'
+import { notify, type Terminal, toWriteError, UsageError, write } from '../terminal/terminal.ts'
+import { afterStart } from './chunks.ts'
 import { STANDARD_STREAM } from './format.ts'
+import { GZIP_MAGIC, gunzip } from './gunzip.ts'
 
 export interface FileOptions {
   readonly terminal: Terminal
   readonly signal: AbortSignal
-  /** Whether the file is packed with gzip. Ignored for a standard stream. */
+  /** Whether the name of the file ends in `.gz`. Ignored for a standard stream. */
   readonly isPacked: boolean
 }
 
@@ -45,31 +47,27 @@ const CHUNK_BYTES = 1024 * 1024
 const PACKED_CHUNK_BYTES = 64 * 1024
 
 /**
- * Opens a file or standard input. Throws `OperatorError` for a file that cannot be read.
+ * A file or standard input. Throws `OperatorError` for a file that cannot be read.
  *
- * `chunks` are unpacked bytes. An abort makes them throw the reason of the signal. They throw `OperatorError` if reading
- * fails, or if they begin like gzip, or with a mark of UTF-16. Other bytes that are not UTF-8 are not detected here.
+ * `read` gives its bytes from the start, unpacked if they are gzip. An abort makes it throw the reason of the signal. It
+ * throws `OperatorError` if reading fails. Only a file with `canRepeat` can be read again.
  *
  * `share` is the part of the file, from 0 to 1, that was read for earlier chunks; `undefined` if its length is unknown.
  */
-export function openInputFile(file: string, options: FileOptions) {
-  const { terminal, signal } = options
+export function openInputFile(file: string, { terminal, signal, isPacked }: FileOptions) {
   const isStandard = file === STANDARD_STREAM
-  const isPacked = options.isPacked && !isStandard
-  const size = isStandard ? 0 : sizeOf(file)
+  const stats = isStandard ? undefined : statsOf(file)
+  const size = stats?.size ?? 0
   let readBytes = 0
 
-  async function* chunks(): AsyncGenerator<Buffer> {
+  async function* read(): AsyncGenerator<Buffer> {
     signal.throwIfAborted()
     const highWaterMark = isPacked ? PACKED_CHUNK_BYTES : CHUNK_BYTES
     // Opened at the first read: before that, nobody would catch its error.
     const source = isStandard ? terminal.stdin() : createReadStream(file, { highWaterMark })
     addAbortSignal(signal, source)
-    let isStart = true
     try {
-      for await (const bytes of isPacked ? unpack(source as ReadStream, file) : source) {
-        if (isStart) requireText(bytes, nameOf(file))
-        isStart = false
+      for await (const bytes of afterStart(source, hasMagic, unpack)) {
         yield bytes
         if ('bytesRead' in source) readBytes = source.bytesRead
       }
@@ -79,17 +77,30 @@ export function openInputFile(file: string, options: FileOptions) {
     }
   }
 
+  const hasMagic = (start: Buffer) => start.length >= GZIP_MAGIC.length
+
+  function unpack(start: Buffer, all: AsyncIterable<Buffer>): AsyncIterable<Buffer> {
+    const isGzip = start.subarray(0, GZIP_MAGIC.length).equals(GZIP_MAGIC)
+    if (isGzip || (isPacked && start.length === 0))
+      return gunzip(all, () =>
+        notify(terminal, `${nameOf(file)}: bytes after its gzip data are ignored`),
+      )
+    if (isPacked) throw new OperatorError([`${file} is not gzip, although its name ends in .gz`])
+    return all
+  }
+
   return {
-    chunks: chunks(),
+    read,
+    canRepeat: stats?.isFile() ?? false,
     share: () => (size === 0 ? undefined : Math.min(1, readBytes / size)),
   }
 }
 
-function sizeOf(file: string): number {
+function statsOf(file: string): Stats {
   try {
     accessSync(file, constants.R_OK)
     const stats = statSync(file)
-    if (!stats.isDirectory()) return stats.size
+    if (!stats.isDirectory()) return stats
   } catch (error) {
     throw toReadError(file, error)
   }
@@ -97,56 +108,22 @@ function sizeOf(file: string): number {
 }
 
 function toReadError(file: string, error: unknown): unknown {
+  if (error instanceof OperatorError) return error
+  const name = maskCredentials(nameOf(file))
+  const { code, message } = error as NodeJS.ErrnoException
+  if (code?.startsWith('Z_')) {
+    const isCutOff = message === 'unexpected end of file'
+    return new OperatorError([
+      isCutOff
+        ? `${name} is cut off: the end of its gzip data is missing`
+        : `${name} is damaged: its gzip data has an ${message}`,
+    ])
+  }
   const why = readFailureInWords(error)
-  if (error instanceof OperatorError || why === undefined) return error
-  return new OperatorError([`${maskCredentials(nameOf(file))} cannot be read (${why})`], {
-    cause: error,
-  })
+  return why === undefined
+    ? error
+    : new OperatorError([`${name} cannot be read (${why})`], { cause: error })
 }
-
-/** Two common mistakes, which would otherwise be reported as text that cannot be read. */
-function requireText([first, second]: Buffer, name: string): void {
-  if (first === 0x1f && second === 0x8b) {
-    const how = 'gunzip unpacks it, and so does an import of a file whose name ends in .gz'
-    throw new OperatorError([`${name} is packed with gzip; ${how}`])
-  }
-  const isLittle = first === 0xff && second === 0xfe
-  if (!isLittle && !(first === 0xfe && second === 0xff)) return
-  const order = isLittle ? 'LE' : 'BE'
-  const convert = `iconv -f UTF-16${order} -t UTF-8`
-  throw new OperatorError([`${name} is UTF-16 ${order} and not UTF-8; ${convert} converts it`])
-}
-
-/**
- * Unpacked chunks. If the data are damaged or incomplete, yields those before that place, then throws `OperatorError`.
- */
-async function* unpack(source: ReadStream, file: string): AsyncGenerator<Buffer> {
-  let failure: NodeJS.ErrnoException | undefined
-  const gunzip = createGunzip({ chunkSize: CHUNK_BYTES })
-  // A stream that fails drops what it holds. This one takes the good chunks before.
-  const unpacked = new PassThrough()
-  source.on('error', error => gunzip.destroy(error))
-  gunzip.on('error', error => {
-    failure = error
-    unpacked.end()
-  })
-  source.pipe(gunzip).pipe(unpacked)
-  try {
-    yield* unpacked
-  } finally {
-    source.destroy()
-  }
-  if (failure === undefined && source.bytesRead > 0) return
-  if (failure?.code?.startsWith('Z_') === false) throw failure
-  const { message } = failure ?? new Error('unexpected end of file')
-  const problem = GZIP_PROBLEMS.get(message) ?? `is damaged: its gzip data has an ${message}`
-  throw new OperatorError([`${file} ${problem}`])
-}
-
-const GZIP_PROBLEMS = new Map([
-  ['unexpected end of file', 'is cut off: the end of its gzip data is missing'],
-  ['incorrect header check', 'is not gzip, although its name ends in .gz'],
-])
 
 /**
  * Writes to standard output, or to a new file that replaces an existing one once it is complete and synced to disk. Only the

@@ -1,15 +1,25 @@
 import { maskCredentials } from '../../config/url-parts.ts'
 import { UsageError } from '../terminal/terminal.ts'
 
-export const FILE_FORMATS = ['ndjson', 'csv'] as const
+export const EXPORT_FORMATS = ['ndjson', 'csv'] as const
 
-type Format = (typeof FILE_FORMATS)[number]
+export const IMPORT_FORMATS = [...EXPORT_FORMATS, 'json'] as const
 
-/** The options about the format. */
+/** The options about the format of an export. */
 export interface FormatFlags {
-  readonly format?: Format
+  readonly format?: (typeof EXPORT_FORMATS)[number]
   readonly delimiter?: string
 }
+
+/** The options about what an import reads. */
+export interface InputFlags {
+  readonly format?: Format
+  readonly delimiter?: string
+  readonly encoding?: string
+  readonly at?: string
+}
+
+type Format = (typeof IMPORT_FORMATS)[number]
 
 /** Stands for standard input or output. */
 export const STANDARD_STREAM = '-'
@@ -23,26 +33,64 @@ export const TOO_LONG = { problem: `is longer than ${MAX_ROW_BYTES} bytes` }
 const DELIMITERS = new Map(Object.entries({ comma: ',', semicolon: ';', tab: '\t', '\\t': '\t' }))
 
 /**
- * The format from the options, otherwise from the name of the file; NDJSON for a standard stream. `delimiter` is one UTF-16
- * unit, and `undefined` without the option. Throws `UsageError`.
+ * The format from the options, otherwise from the name of the file, and `undefined` for a standard stream. `delimiter` is one
+ * UTF-16 unit, and `undefined` if neither the option nor the name of the file tells it. Throws `UsageError`.
  */
-export function formatOf(file: string, flags: FormatFlags) {
-  const { format: name = formatByName(file), delimiter: text } = flags
+export function formatOf<F extends Format>(
+  file: string,
+  flags: { readonly format?: F; readonly delimiter?: string },
+  formats: readonly F[],
+) {
+  const name = flags.format ?? formatByName(file, formats)
   const isPacked = /.\.gz$/i.test(file)
-  if (text === undefined) return { name, delimiter: undefined, isPacked }
-  if (name !== 'csv') throw new UsageError('--delimiter is for CSV, but the format is NDJSON')
-  const delimiter = DELIMITERS.get(text) ?? text
+  const byName = name === 'csv' && /\.tsv(\.gz)?$/i.test(file) ? '\t' : undefined
+  if (flags.delimiter === undefined) return { name, delimiter: byName, isPacked }
+  if (name !== 'csv') {
+    const other =
+      name === undefined ? ': add --format csv' : `, but the format is ${name.toUpperCase()}`
+    throw new UsageError(`--delimiter is for CSV${other}`)
+  }
+  const delimiter = DELIMITERS.get(flags.delimiter) ?? flags.delimiter
   if (/^[^"\r\n]$/.test(delimiter)) return { name, delimiter, isPacked }
   throw new UsageError(
     '--delimiter must be one character other than a quote, such as , or ; or else comma, semicolon or tab',
   )
 }
 
-function formatByName(file: string): Format {
-  if (file === STANDARD_STREAM) return 'ndjson'
-  const extension = /\.(ndjson|jsonl|csv)(\.gz)?$/i.exec(file)?.[1]
-  if (extension !== undefined) return extension.toLowerCase() === 'csv' ? 'csv' : 'ndjson'
+/** What to do with a workbook, whose sheets are not text. */
+export const WORKBOOK_HINT =
+  'is a workbook of Excel or another spreadsheet: save its sheet as "CSV UTF-8", and import that file'
+
+/** What to do with a dump. */
+export const SQL_HINT =
+  "is SQL: export the table with \\copy users TO 'users.csv' CSV HEADER in psql, and import that file"
+
+const HINTS = [
+  { extensions: /^(xlsx|xlsm|xlsb|xls|ods|numbers)$/, hint: WORKBOOK_HINT },
+  { extensions: /^sql$/, hint: SQL_HINT },
+]
+
+const FORMAT_BY_EXTENSION = new Map<string, Format>([
+  ['ndjson', 'ndjson'],
+  ['jsonl', 'ndjson'],
+  ['csv', 'csv'],
+  ['tsv', 'csv'],
+  ['json', 'json'],
+])
+
+function formatByName<F extends Format>(file: string, formats: readonly F[]): F | undefined {
+  if (file === STANDARD_STREAM) return undefined
+  const extension = /\.(\w+?)(\.gz)?$/.exec(file.toLowerCase())?.[1] ?? ''
+  const name = formats.find(format => format === FORMAT_BY_EXTENSION.get(extension))
+  if (name !== undefined) return name
+  const shown = JSON.stringify(maskCredentials(file))
+  const other = HINTS.find(({ extensions }) => extensions.test(extension))
+  if (other !== undefined) throw new UsageError(`${shown} ${other.hint}`)
+  const extensions = Array.from(FORMAT_BY_EXTENSION)
+    .filter(([, format]) => formats.some(known => known === format))
+    .map(([known]) => `.${known}`)
+  const options = formats.map(format => `--format ${format}`)
   throw new UsageError(
-    `the name of ${JSON.stringify(maskCredentials(file))} does not end in .ndjson or .jsonl or .csv, with or without .gz: add --format ndjson or --format csv`,
+    `the name of ${shown} does not end in ${extensions.join(' or ')}, with or without .gz: add ${options.join(' or ')}`,
   )
 }

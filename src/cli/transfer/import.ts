@@ -3,7 +3,7 @@ import { OperatorError } from '../../errors.ts'
 import { isSameFile } from '../../files/durable-files.ts'
 import { openUserImport } from '../../open-transfer.ts'
 import type { RejectedRow } from '../../users/transfer/import-rows.ts'
-import { type ImportResult, nameOf } from '../../users/transfer/user-import.ts'
+import type { ImportResult } from '../../users/transfer/user-import.ts'
 import type { ConflictPolicy } from '../../users/transfer/user-import-store.ts'
 import { readConfig } from '../terminal/read-config.ts'
 import { runTask } from '../terminal/run-task.ts'
@@ -18,12 +18,11 @@ import {
   type Terminal,
   UsageError,
 } from '../terminal/terminal.ts'
-import { csvRecords } from './csv-records.ts'
-import { createRejectsSink, openInputFile, requireOtherFile } from './files.ts'
-import { type FormatFlags, formatOf, STANDARD_STREAM } from './format.ts'
-import { ndjsonRecords } from './ndjson-records.ts'
+import { createRejectsSink, requireOtherFile } from './files.ts'
+import { type InputFlags, STANDARD_STREAM } from './format.ts'
+import { inputFormatOf, openRecords } from './read-records.ts'
 
-export interface ImportFlags extends FormatFlags, JsonFlags {
+export interface ImportFlags extends InputFlags, JsonFlags {
   readonly file: string
   readonly onConflict: ConflictPolicy
   readonly rejects?: string
@@ -35,7 +34,7 @@ export interface ImportFlags extends FormatFlags, JsonFlags {
 /** Runs `import`. Returns the exit code. */
 export async function importUsers(terminal: Terminal, flags: ImportFlags): Promise<number> {
   const { file, onConflict, rejects, dryRun: isDryRun = false, json = false } = flags
-  const { name: format, delimiter, isPacked } = formatOf(file, flags)
+  const format = inputFormatOf(file, flags)
   const start = flags.resume ? 'resume' : flags.restart ? 'restart' : 'new'
   if (rejects === STANDARD_STREAM)
     throw new UsageError('--rejects needs a file, because a resumed import rewrites the end of it')
@@ -45,7 +44,7 @@ export async function importUsers(terminal: Terminal, flags: ImportFlags): Promi
   for (const path of [file, rejects ?? STANDARD_STREAM]) requireOtherFile(path, config)
 
   return runTask(terminal, { unit: 'rows' }, async ({ progress, signal }) => {
-    const input = openInputFile(file, { terminal, signal, isPacked })
+    const input = openRecords(file, format, { terminal, signal })
     const sink = rejects === undefined ? undefined : createRejectsSink(rejects)
     const showRejected = createRejectsDisplay(terminal)
     const { run, close } = await openUserImport(config, { isDryRun })
@@ -53,10 +52,7 @@ export async function importUsers(terminal: Terminal, flags: ImportFlags): Promi
     try {
       const result = await run({
         source: file === STANDARD_STREAM ? file : resolve(file),
-        records:
-          format === 'csv'
-            ? csvRecords(input.chunks, { file: nameOf(file), delimiter })
-            : ndjsonRecords(input.chunks),
+        records: input.records,
         ...{ onConflict, start, signal },
         rejects: sink ?? { write: bytes => bytes },
         onProgress: ({ records, resumed, rejected }) => {

@@ -1,4 +1,5 @@
 import type { ImportRecord } from '../../users/transfer/import-rows.ts'
+import type { TextSource } from './decode-text.ts'
 import { MAX_ROW_BYTES, TOO_LONG } from './format.ts'
 
 const NEWLINE = 10
@@ -9,6 +10,7 @@ const UTF_8 = new TextDecoder('utf-8', { fatal: true })
 /** The records of newline-delimited JSON, in chunks. Empty lines are skipped. */
 export async function* ndjsonRecords(
   chunks: AsyncIterable<Buffer>,
+  { encoding }: TextSource,
 ): AsyncGenerator<readonly ImportRecord[]> {
   let line = 0
   let rest: Buffer[] = []
@@ -27,7 +29,7 @@ export async function* ndjsonRecords(
     const isTooLong = restBytes - endBytes > MAX_ROW_BYTES
     rest = []
     restBytes = 0
-    return isTooLong ? { line, raw: '', content: TOO_LONG } : recordOf(line, bytes)
+    return isTooLong ? { line, raw: '', content: TOO_LONG } : recordOf(line, bytes, encoding)
   }
 
   for await (const chunk of chunks) {
@@ -47,12 +49,16 @@ export async function* ndjsonRecords(
 }
 
 /** Decoding removes a byte order mark, which JSON does not allow. */
-function recordOf(line: number, bytes: Buffer): ImportRecord | undefined {
+function recordOf(line: number, bytes: Buffer, encoding?: string): ImportRecord | undefined {
   let raw: string
   try {
     raw = UTF_8.decode(bytes).trim()
   } catch {
-    return { line, raw: bytes.toString('latin1'), content: { problem: 'is not UTF-8' } }
+    return {
+      line,
+      raw: bytes.toString('latin1'),
+      content: { problem: `is not ${encoding ?? 'UTF-8'}` },
+    }
   }
   if (raw === '') return undefined
   try {

@@ -2,7 +2,7 @@ import { type Command, Option } from 'commander'
 import { CONFLICT_POLICIES } from '../../users/transfer/user-import-store.ts'
 import { type CommandContext, jsonOption } from '../terminal/terminal.ts'
 import type { ExportFlags } from './export.ts'
-import { FILE_FORMATS } from './format.ts'
+import { EXPORT_FORMATS, IMPORT_FORMATS } from './format.ts'
 import type { ImportFlags } from './import.ts'
 
 const IMPORT_HELP = `
@@ -13,7 +13,8 @@ ignored.`
 /** Adds `import` and `export`. */
 export function addTransferCommands(program: Command, { terminal, run }: CommandContext): void {
   const about = 'format of the file, if its name does not show it'
-  const format = () => new Option('--format <FORMAT>', about).choices(FILE_FORMATS)
+  const format = (formats: readonly string[]) =>
+    new Option('--format <FORMAT>', about).choices(formats)
   const character = 'CSV delimiter: one character, or comma, semicolon or tab'
 
   const policy = new Option(
@@ -24,10 +25,15 @@ export function addTransferCommands(program: Command, { terminal, run }: Command
   const dryRun = new Option('--dry-run', 'report what the import would do, and change nothing')
   program
     .command('import')
-    .description('import users from an NDJSON or CSV file')
+    .description('import users from an NDJSON, JSON or CSV file')
     .argument('<FILE>', 'the file, or - for standard input')
-    .addOption(format())
+    .addOption(format(IMPORT_FORMATS))
     .option('--delimiter <CHARACTER>', `${character}; detected if left out`)
+    .option('--encoding <NAME>', 'encoding of the text, such as windows-1252; UTF-8 if left out')
+    .option(
+      '--at <PATH>',
+      'the member of a JSON file that has the users, such as users or data.users',
+    )
     .addOption(policy.choices(CONFLICT_POLICIES).default('fail'))
     .option('--rejects <FILE>', 'write line and errors of each rejected row to it, as NDJSON')
     .option('--resume', 'continue an interrupted import of this file')
@@ -43,7 +49,7 @@ export function addTransferCommands(program: Command, { terminal, run }: Command
     .command('export')
     .description('write users to a file as NDJSON or CSV')
     .argument('[FILE]', 'the file, or - for standard output', '-')
-    .addOption(format())
+    .addOption(format(EXPORT_FORMATS))
     .option('--delimiter <CHARACTER>', `${character}; a comma if left out`)
     .option('--with-digests', 'include the password digests')
     .option('--json', 'print a summary of the written file as JSON')

@@ -1,9 +1,11 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
+import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { temporaryFolder } from '../../support/open-test-app.ts'
-import { runCommand } from '../../support/run-command.ts'
+import { gunzip } from '../../../src/cli/transfer/gunzip.ts'
+import { SEED } from '../../support/faults.ts'
+import { runCommand, stdoutOf } from '../../support/run-command.ts'
 import { countIn, folderWith, importing, manyRows, ndjson } from '../../support/transfer.ts'
 
 const PACKED = 'users.ndjson.gz'
@@ -17,7 +19,12 @@ test.each<[string, Buffer, RegExp]>([
   ['is empty', Buffer.alloc(0), /users\.ndjson\.gz is cut off: /],
   ['is damaged', damaged(WHOLE), /gz is damaged: its gzip data has an incorrect /],
   ['is not gzip', Buffer.from(TEXT), /gz is not gzip, although its name ends in \.gz\n/],
-  ['holds UTF-16', gzipSync(Buffer.from(`\ufeff${TEXT}`, 'utf16le')), /gz is UTF-16 LE and not /],
+  [
+    'holds UTF-16',
+    gzipSync(Buffer.from(TEXT, 'utf16le')),
+    /gz is not UTF-8; .+ --encoding utf-16le/,
+  ],
+  ['is of another method', withByte(WHOLE, 2, 9), /has an unknown compression method/],
 ])('import of a .gz that %s ends with one line and code 1', async (_how, bytes, message) => {
   const { code, stderr } = await importing(folderWith(bytes, PACKED), PACKED)
   expect(code).toBe(1)
@@ -27,9 +34,13 @@ test.each<[string, Buffer, RegExp]>([
 })
 
 function damaged(bytes: Buffer): Buffer {
+  const at = bytes.length - 5
+  return withByte(bytes, at, ~(bytes[at] as number) & 0xff)
+}
+
+function withByte(bytes: Buffer, at: number, byte: number): Buffer {
   const copy = Buffer.from(bytes)
-  const at = copy.length - 5
-  copy[at] = ~(copy[at] as number) & 0xff
+  copy[at] = byte
   return copy
 }
 
@@ -70,9 +81,55 @@ test('import --resume continues in a .gz to which a part was added', async () =>
   expect(stdout).toMatch(/^20 rows, 20 created; 10 of the rows by an earlier run; /)
 })
 
-test('import says how to read a packed stream', async () => {
-  const args = ['import', '-']
-  const { code, stderr } = await runCommand({ cwd: temporaryFolder(), args, input: WHOLE })
-  expect(code).toBe(1)
-  expect(stderr).toMatch(/^standard input is packed with gzip; gunzip unpacks it, .+\n$/)
+test.each([
+  ['a file without .gz', ['import', 'users.ndjson']],
+  ['standard input', ['import', '-']],
+])('import unpacks %s', async (_what, args) => {
+  const cwd = folderWith(WHOLE)
+  expect(await stdoutOf(runCommand({ cwd, args, input: WHOLE }))).toMatch(/^10 rows, 10 created; /)
+})
+
+const IGNORED = `${PACKED}: bytes after its gzip data are ignored\n`
+
+test.each([
+  ['padding', Buffer.alloc(2000), ''],
+  ['other bytes', Buffer.from('other'), IGNORED],
+  ['other bytes after padding', Buffer.from('\0\0other'), IGNORED],
+])('import takes all rows of a .gz with %s after it', async (_what, after, stderr) => {
+  const cwd = folderWith(Buffer.concat([WHOLE, after]), PACKED)
+  const finished = await importing(cwd, PACKED)
+  expect(finished).toMatchObject({ code: 0, stderr })
+  expect(finished.stdout).toMatch(/^10 rows, 10 created; /)
+})
+
+/** A member with all parts that a header can have. */
+function fullMember(text: string): Buffer {
+  const plain = gzipSync(text)
+  const header = Buffer.from(plain.subarray(0, 10))
+  header[3] = 0b11110
+  const parts = ['\x05\0extra', 'name\0', 'comment\0', 'hc']
+  return Buffer.concat([header, Buffer.from(parts.join(''), 'latin1'), plain.subarray(10)])
+}
+
+test('gzip is unpacked wherever a chunk of the file ends', async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.string({ maxLength: 40 }), { minLength: 1, maxLength: 4 }),
+      fc.constantFrom('', '\0', '\0\0\0', 'x', '\x1f'),
+      fc.integer({ min: 1, max: 30 }),
+      async (texts, after, piece) => {
+        const members = texts.map((text, index) => (index % 2 ? fullMember(text) : gzipSync(text)))
+        const packed = Buffer.concat([...members, Buffer.from(after)])
+        async function* chunks(): AsyncGenerator<Buffer> {
+          for (let at = 0; at < packed.length; at += piece) yield packed.subarray(at, at + piece)
+        }
+        let ignored = false
+        const unpacked: Buffer[] = []
+        for await (const bytes of gunzip(chunks(), () => (ignored = true))) unpacked.push(bytes)
+        expect(Buffer.concat(unpacked).toString()).toBe(texts.join(''))
+        expect(ignored).toBe(/[^\0]/.test(after))
+      },
+    ),
+    { numRuns: 100, seed: SEED },
+  )
 })

@@ -1,0 +1,129 @@
+import { OperatorError } from '../../errors.ts'
+import type { ImportRecord } from '../../users/transfer/import-rows.ts'
+import { nameOf } from '../../users/transfer/user-import.ts'
+import { UsageError } from '../terminal/terminal.ts'
+import { afterStart, readAhead } from './chunks.ts'
+import { csvRecords } from './csv-records.ts'
+import { encodingOf, utf8Chunks } from './decode-text.ts'
+import { type FileOptions, openInputFile } from './files.ts'
+import { findRows } from './find-rows.ts'
+import { formatOf, IMPORT_FORMATS, type InputFlags, MAX_ROW_BYTES, SQL_HINT } from './format.ts'
+import { jsonRecords } from './json-records.ts'
+import { ndjsonRecords } from './ndjson-records.ts'
+
+/** What an import reads, after the options about it. Throws `UsageError` if they are wrong. */
+export function inputFormatOf(file: string, flags: InputFlags) {
+  const { at, encoding } = flags
+  const { name, ...format } = formatOf(file, flags, IMPORT_FORMATS)
+  if (at !== undefined && name !== undefined && name !== 'json')
+    throw new UsageError(`--at is for JSON, but the format is ${name.toUpperCase()}`)
+  return {
+    ...format,
+    name: at === undefined ? name : 'json',
+    at,
+    encoding: encoding === undefined ? undefined : encodingOf(encoding),
+  }
+}
+
+type InputFormat = ReturnType<typeof inputFormatOf>
+
+/** Opens a file, or standard input, for an import. Throws as `openInputFile` does. */
+export function openRecords(
+  file: string,
+  format: InputFormat,
+  options: Omit<FileOptions, 'isPacked'>,
+) {
+  const input = openInputFile(file, { ...options, isPacked: format.isPacked })
+  return { records: readRecords(input, { ...format, file: nameOf(file) }), share: input.share }
+}
+
+interface Source extends InputFormat {
+  /** The name of the file in messages. */
+  readonly file: string
+}
+
+/** Shows whether each line of JSON is a row: its first line and more, or so much of it. */
+function isEnough(start: Buffer): boolean {
+  const text = start.toString('latin1').trimStart()
+  const end = text.indexOf('\n')
+  return start.length >= 64 * 1024 || (end >= 0 && text.slice(end).trim() !== '')
+}
+
+function readRecords(
+  input: ReturnType<typeof openInputFile>,
+  source: Source,
+): AsyncGenerator<readonly ImportRecord[]> {
+  const open = () => utf8Chunks(input.read(), source)
+  if (source.name === 'csv') return csvRecords(open(), source)
+  return afterStart(open(), isEnough, (start, all) => {
+    const text = start.subarray(0, MAX_ROW_BYTES).toString().trimStart()
+    requireJson(text, source)
+    if (source.at === undefined && hasRowPerLine(text, source.name))
+      return ndjsonRecords(all, source)
+    return documentRecords(all, {
+      ...source,
+      isArray: text.startsWith('['),
+      canRepeat: input.canRepeat,
+      open,
+    })
+  })
+}
+
+/** Throws `OperatorError` for text that is surely no JSON. Each line of NDJSON is rejected for itself. */
+function requireJson(text: string, { name, file }: Source): void {
+  if (name === 'ndjson' || /^([[{]|$)/.test(text)) return
+  const isSql = /^(--|\/\*|(COPY|INSERT|CREATE|SET)\s)/i.test(text)
+  const hint = isSql ? SQL_HINT : 'is not JSON; for a CSV file, add --format csv'
+  throw new OperatorError([`${file} ${hint}`])
+}
+
+/** Whether each line is a row. Otherwise there is one document, or objects of several lines. */
+function hasRowPerLine(start: string, format: Source['name']): boolean {
+  const [line = '', ...others] = start.split(/\r?\n/)
+  const isObject = line.startsWith('{') && isJson(line)
+  const isMore = others.some(other => other.trim() !== '')
+  if (format === 'json') return isObject && isMore
+  if (format === undefined) return isObject || line === ''
+  if (line.startsWith('[')) return isMore && isJson(line)
+  // A row with a mistake rather than the first line of an object of several lines.
+  return isObject || !isMore || !/[{[,]\s*$/.test(line)
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
+
+/** How much is read ahead of a stream, which cannot be read again. */
+const MAX_HELD_BYTES = 64 * 1024 ** 2
+
+async function* documentRecords(
+  all: AsyncGenerator<Buffer>,
+  source: Source & {
+    readonly isArray: boolean
+    readonly canRepeat: boolean
+    readonly open: () => AsyncIterable<Buffer>
+  },
+): AsyncGenerator<readonly ImportRecord[]> {
+  const { file, encoding, at, isArray, canRepeat, open } = source
+  const options = { file, isNdjson: source.name === 'ndjson' }
+  if (isArray && at !== undefined)
+    throw new OperatorError([`${file} is an array itself: leave --at out`])
+  if (isArray || at !== undefined) {
+    yield* jsonRecords(all, { file, encoding, rowsAt: at?.split('.') ?? [] })
+  } else if (canRepeat) {
+    yield* jsonRecords(all, { file, encoding, rowsAt: await findRows(open(), options) })
+  } else {
+    const held = readAhead(all, MAX_HELD_BYTES, () => {
+      throw new OperatorError([
+        `${file} is too long to look for its array of users: add --at PATH, such as --at users`,
+      ])
+    })
+    const rowsAt = await findRows(held.ahead(), options)
+    yield* jsonRecords(held.again(), { file, encoding, rowsAt })
+  }
+}
