@@ -2,6 +2,7 @@ import { mkdirSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
+import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
 import { copyDatabase, makeDatabase } from '../faults/databases.ts'
 import { newUserBody } from '../support/builders.ts'
@@ -58,22 +59,33 @@ async function expectSound(cwd: string): Promise<void> {
   expect(await run({ cwd, args: ['check'] })).toMatchObject({ code: 0, stdout })
 }
 
+/** The content of a file with these rows, each on its line. */
+const CONTENTS = {
+  'users.ndjson': ndjson,
+  'users.json': (rows: unknown[]) => `[${rows.map(row => JSON.stringify(row)).join(',\n')}]`,
+  'users.json.gz': (rows: unknown[]) => gzipSync(`{"users":${CONTENTS['users.json'](rows)}}`),
+}
+
 test.each([
-  ['SIGKILL', 1, null, /^$/],
-  ['SIGKILL', 7777, null, /^$/],
-  ['SIGINT', 1, 130, /^stopped early: [\d,]+ rows, /],
-  ['SIGTERM', 1, 143, /^stopped early: [\d,]+ rows, /],
+  ['users.ndjson', 'SIGKILL', 1, null, /^$/],
+  ['users.ndjson', 'SIGKILL', 7777, null, /^$/],
+  ['users.ndjson', 'SIGINT', 1, 130, /^stopped early: [\d,]+ rows, /],
+  ['users.ndjson', 'SIGTERM', 1, 143, /^stopped early: [\d,]+ rows, /],
+  ['users.json', 'SIGKILL', 1, null, /^$/],
+  ['users.json.gz', 'SIGKILL', 7777, null, /^$/],
 ] as const)(
-  'import that ends by %s after %i rows continues there',
-  async (signal, atLeast, code, stdout) => {
-    const args = ['import', 'users.ndjson', '--rejects', 'rejects.ndjson']
+  'import of %s that ends by %s after %i rows continues there',
+  async (file, signal, atLeast, code, stdout) => {
+    const args = ['import', file, '--rejects', 'rejects.ndjson']
     // Every tenth row is rejected, to test the rejects file as well.
     const isKept = (_: unknown, index: number) => index % 10 !== 9
     const rows = manyRows(20_000)
-    const text = ndjson(rows.map((row, index) => (isKept(row, index) ? row : { name: 'Nobody' })))
+    const content = CONTENTS[file](
+      rows.map((row, index) => (isKept(row, index) ? row : { name: 'Nobody' })),
+    )
     // Repeated if the import had ended before the signal.
     const { cwd, ...finished } = await until(async () => {
-      const cwd = folderWith(text)
+      const cwd = folderWith(content, file)
       const ended = await signalled(signal, { cwd, args }, () => countIn(cwd) >= atLeast)
       return countIn(cwd) < 18_000 && { cwd, ...ended }
     })

@@ -99,7 +99,7 @@ function isJson(text: string): boolean {
 }
 
 /** How much is read ahead of a stream, which cannot be read again. */
-const MAX_HELD_BYTES = 64 * 1024 ** 2
+const MAX_HELD_BYTES = 16 * 1024 ** 2
 
 async function* documentRecords(
   all: AsyncGenerator<Buffer>,
