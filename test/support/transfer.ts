@@ -5,9 +5,19 @@ import { temporaryFolder } from './open-test-app.ts'
 import { runCommand } from './run-command.ts'
 import { type FinishedProcess, linesOf } from './spawn-service.ts'
 
-/** `import` in a folder whose database is `data/users.db`. */
+/** `import` in a folder whose database is `data/users.db`, without its line about columns. */
 export function importing(cwd: string, ...args: string[]): Promise<FinishedProcess> {
-  return runCommand({ cwd, args: ['import', ...args] })
+  return importingInput(cwd, '', ...args)
+}
+
+/** The same, with this on standard input. */
+export async function importingInput(
+  cwd: string,
+  input: string | Buffer,
+  ...args: string[]
+): Promise<FinishedProcess> {
+  const finished = await runCommand({ cwd, args: ['import', ...args], input })
+  return { ...finished, stderr: finished.stderr.replace(/^columns: .+\n/m, '') }
 }
 
 export function exporting(cwd: string, ...args: string[]): Promise<FinishedProcess> {

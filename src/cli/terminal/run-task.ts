@@ -1,7 +1,10 @@
 import { counted, grouped, inWords, notify, type Terminal } from './terminal.ts'
 
-/** Tells that `done` units are done; `share` is the part of the whole, from 0 to 1, if it is known. */
-export type Progress = (done: number, share?: number) => void
+/**
+ * Tells that `done` units are done, after those that an `earlier` run did; `share` is the part of the whole, from 0 to 1, that both
+ * are, if it is known.
+ */
+export type Progress = (done: number, share?: number, earlier?: number) => void
 
 export interface ProgressOptions {
   /** What is counted, for example `rows`. */
@@ -19,18 +22,19 @@ export function createProgress(
 ): Progress {
   const startedAt = monotonicNow()
   let shownAt = startedAt
-  return (done, share) => {
+  return (done, share, earlier = 0) => {
     const now = monotonicNow()
     if (now - shownAt < LINE_MS) return
     shownAt = now
     const seconds = (now - startedAt) / 1000
+    const ownShare = share && (share * done) / (done + earlier)
     const parts = [
       share !== undefined && `${Math.floor(share * 100)} %`,
       counted(done, unit),
       `${grouped(done / seconds)} ${unit}/s`,
-      share !== undefined && share > 0 && `${inWords((seconds / share) * (1 - share))} left`,
+      share && ownShare && `${inWords((seconds / ownShare) * (1 - share))} left`,
     ]
-    notify(terminal, parts.filter(part => part !== false).join(', '))
+    notify(terminal, parts.filter(part => typeof part === 'string').join(', '))
   }
 }
 

@@ -1,5 +1,5 @@
 import { OperatorError } from '../../errors.ts'
-import { IMPORT_COLUMNS, type ImportRecord } from '../../users/transfer/import-rows.ts'
+import type { ImportRecord } from '../../users/transfer/import-rows.ts'
 import { counted } from '../terminal/terminal.ts'
 import { type CsvParser, type CsvRow, createCsvParser } from './csv-rows.ts'
 import { decodeUtf8, type TextSource, wrongEncoding } from './decode-text.ts'
@@ -8,23 +8,25 @@ import { MAX_ROW_BYTES, TOO_LONG } from './format.ts'
 export interface CsvOptions extends TextSource {
   /** One UTF-16 unit. If left out, it is recognised by the first line. */
   readonly delimiter?: string | undefined
+  /** Called before the first record with the first line, trimmed. Columns without a heading have an empty one. */
+  readonly onHeadings?: (headings: readonly string[]) => void
 }
 
 /**
- * The records of CSV by RFC 4180, in chunks. The first line names the columns. An empty field counts as missing, and
- * unknown columns are ignored.
+ * The records of CSV by RFC 4180, in chunks, with all columns that have a heading; as spreadsheets save it: after a line such as
+ * `sep=;`, with empty cells too many or too few. An empty cell counts as missing, and a row of empty ones is skipped.
  *
  * Throws `OperatorError` if quotes do not match or a byte is not UTF-8, after it has yielded the rows before that place.
  * Where the rows after it begin is unknown.
  */
 export async function* csvRecords(
   chunks: AsyncIterable<Buffer>,
-  { file, encoding, delimiter }: CsvOptions,
+  { file, encoding, delimiter, onHeadings }: CsvOptions,
 ): AsyncGenerator<readonly ImportRecord[]> {
-  let parser = delimiter === undefined ? undefined : createCsvParser(delimiter)
+  let parser: CsvParser | undefined
   /** The text that was read before the delimiter was known. */
   let start = ''
-  let columns: readonly string[] | undefined
+  let headings: readonly string[] | undefined
   /** Stands before the raw text of the first record, so that a resumed import also recognises the columns. */
   let columnsRaw = ''
 
@@ -33,18 +35,23 @@ export async function* csvRecords(
     start += text
     const [line = '', next] = start.replace(/^[\r\n]+/, '').split(/[\r\n]/, 2)
     if (next === undefined && !isWhole && line.length <= MAX_ROW_BYTES) return []
-    parser = createCsvParser(recogniseDelimiter(line))
-    return parser.push(start)
+    const [named, separator] = SEPARATOR_LINE.exec(line) ?? ['']
+    parser = createCsvParser(delimiter ?? separator ?? recogniseDelimiter(line))
+    return parser.push(start.replace(named, ''))
   }
 
   function* recordsOf(rows: readonly CsvRow[]): Generator<ImportRecord> {
     for (const row of rows) {
-      if (columns === undefined) {
-        columns = checkHeader(row)
-        columnsRaw = `${JSON.stringify(columns)}\n`
+      const { fields } = row
+      if (fields?.every(isBlank)) continue
+      if (headings === undefined) {
+        if (fields === undefined) throw new OperatorError([`the first line ${TOO_LONG.problem}`])
+        headings = fields.map(field => field.trim())
+        columnsRaw = `${JSON.stringify(headings.map(heading => heading.toLowerCase()))}\n`
+        onHeadings?.(headings)
         continue
       }
-      const record = recordOf(row, columns)
+      const record = recordOf(row, headings)
       yield columnsRaw === '' ? record : { ...record, raw: columnsRaw + record.raw }
       columnsRaw = ''
     }
@@ -58,7 +65,7 @@ export async function* csvRecords(
   }
   yield [...recordsOf([...parse('', true), ...(parser?.end() ?? [])])]
   throwFaultOf(parser)
-  if (columns !== undefined) return
+  if (headings !== undefined) return
   const needed = 'its first line must name the columns, such as name,email'
   throw new OperatorError([`${file} is empty: ${needed}`])
 }
@@ -68,73 +75,43 @@ function throwFaultOf(parser: CsvParser | undefined): void {
   if (fault !== undefined) throw new OperatorError([`the file is not CSV: ${fault}`])
 }
 
-function recordOf({ line, fields }: CsvRow, columns: readonly string[]): ImportRecord {
+function isBlank(text: string): boolean {
+  return text.trim() === ''
+}
+
+function recordOf({ line, fields }: CsvRow, headings: readonly string[]): ImportRecord {
   if (fields === undefined) return { line, raw: '', content: TOO_LONG }
   const raw = JSON.stringify(fields)
-  if (fields.length !== columns.length) {
-    const problem = `has ${counted(fields.length, 'fields')} instead of ${columns.length}`
-    return { line, raw, content: { problem } }
-  }
   const row: Record<string, unknown> = {}
   for (let index = 0; index < fields.length; index++) {
-    const name = columns[index] as string
-    const text = fields[index]
-    if (text === '' || !IMPORT_COLUMNS.includes(name)) continue
-    row[name] = name === 'id' ? numberOf(text) : text
+    const text = fields[index] as string
+    const heading = headings[index]
+    if (text === '') continue
+    if (heading) row[heading] = text
+    else if (!isBlank(text)) {
+      const problem =
+        heading === ''
+          ? `has a value in column ${index + 1}, which has no heading`
+          : `has ${counted(fields.length, 'fields')} instead of ${headings.length}`
+      return { line, raw, content: { problem } }
+    }
   }
   return { line, raw, content: { row } }
 }
 
-/** A number if its usual form is exactly this text, otherwise the text itself. */
-function numberOf(text = ''): number | string {
-  const value = Number(text)
-  return String(value) === text ? value : text
-}
+/** The first line with which Excel shows the delimiter to itself. */
+const SEPARATOR_LINE = /^"?sep=([^"])"?[\s,;]*$/i
 
 /** The delimiters that are recognised, the most common first. */
 const DELIMITERS = [',', ';', '\t']
 
-/** A file of something else may have thousands of columns. */
-const MAX_SHOWN_CHARS = 800
-
 /** The delimiter with which a first line has the columns of users, otherwise the one that splits it into the most fields. */
 function recogniseDelimiter(line: string): string {
   const fieldsBy = (delimiter: string) => line.replaceAll('"', '').split(delimiter)
-  const isHeader = (delimiter: string) => missingIn(columnsOf(fieldsBy(delimiter))).length === 0
   const [most] = DELIMITERS.toSorted((a, b) => fieldsBy(b).length - fieldsBy(a).length)
-  return DELIMITERS.find(isHeader) ?? (most as string)
-}
-
-/** The columns that a first line names. Throws `OperatorError` if they are not those of users, or the line is too long. */
-function checkHeader({ fields: header }: CsvRow): readonly string[] {
-  if (header === undefined) throw new OperatorError([`the first line ${TOO_LONG.problem}`])
-  const columns = columnsOf(header)
-  const missing = missingIn(columns)
-  if (missing.length > 0) throw new OperatorError([problemOf(header, missing)])
-  const twice = columns.find((name, index) => columns.indexOf(name) !== index)
-  if (twice === undefined) return columns
-  throw new OperatorError([`the first line names ${JSON.stringify(twice)} twice`])
-}
-
-function columnsOf(header: readonly string[]): readonly string[] {
-  return header.map(field => field.trim().toLowerCase())
-}
-
-/** No row can be a user without these columns. */
-function missingIn(columns: readonly string[]): readonly string[] {
-  return ['name', 'email'].filter(name => !columns.includes(name))
-}
-
-function problemOf(header: readonly string[], missing: readonly string[]): string {
-  // A row of data may hold a password, so it is not shown.
-  if (header.some(field => field.includes('@'))) {
-    return 'the first line holds an e-mail address, but it must name the columns, such as name,email'
+  const isHeader = (delimiter: string) => {
+    const names = fieldsBy(delimiter).map(field => field.trim().toLowerCase())
+    return names.includes('name') && names.includes('email')
   }
-  const names = missing.map(name => JSON.stringify(name)).join(' and ')
-  const shown = header
-    .map(field => JSON.stringify(field))
-    .join(', ')
-    .slice(0, MAX_SHOWN_CHARS)
-  const found = header.every(field => field === '') ? 'nothing' : shown
-  return `the first line does not name ${names}; it names ${found}; known columns are ${IMPORT_COLUMNS.join(', ')}`
+  return DELIMITERS.find(isHeader) ?? (most as string)
 }

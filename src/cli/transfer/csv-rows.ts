@@ -7,15 +7,21 @@ export interface CsvRow {
   readonly fields: readonly string[] | undefined
 }
 
-/** Parses CSV by RFC 4180 in pieces. Lines end in LF, CRLF or CR; empty lines are skipped. */
+/**
+ * Parses CSV by RFC 4180 in pieces. Lines end in LF, CRLF or CR; empty lines are skipped, and so are
+ * blanks around quotes.
+ */
 export type CsvParser = ReturnType<typeof createCsvParser>
 
 const LF = 10
 const CR = 13
 const QUOTE = 34
+const SPACE = 32
+const TAB = 9
+const BLANKS = /^[ \t]*$/
 
 /** Where the next character is. */
-type State = 'row start' | 'field start' | 'plain' | 'quoted' | 'after quote'
+type State = 'row start' | 'field start' | 'plain' | 'quoted' | 'after quote' | 'closed'
 
 /** `delimiter` is one UTF-16 unit. */
 export function createCsvParser(delimiter: string) {
@@ -38,7 +44,7 @@ export function createCsvParser(delimiter: string) {
     let rowFrom = 0
 
     function endField(at: number): void {
-      if (state !== 'after quote') field += text.slice(fieldFrom, at)
+      if (state !== 'after quote' && state !== 'closed') field += text.slice(fieldFrom, at)
       fields.push(field)
       field = ''
       fieldFrom = at + 1
@@ -72,15 +78,18 @@ export function createCsvParser(delimiter: string) {
       else if (unit === delimiterUnit) {
         endField(at)
         state = 'field start'
-      } else if (unit !== QUOTE) {
-        if (state === 'after quote') fault = `quotes do not match at line ${line}`
-        state = 'plain'
-      } else if (state === 'plain') fault = `quotes do not match at line ${line}`
-      else {
+      } else if (unit === QUOTE) {
         // Two quotes in a quoted field stand for one.
-        fieldFrom = state === 'after quote' ? at : at + 1
+        if (state === 'after quote') fieldFrom = at
+        else if (state !== 'closed' && BLANKS.test(field + text.slice(fieldFrom, at))) {
+          field = ''
+          fieldFrom = at + 1
+        } else fault = `quotes do not match at line ${line}`
         state = 'quoted'
-      }
+      } else if (state === 'after quote' || state === 'closed') {
+        if (unit !== SPACE && unit !== TAB) fault = `quotes do not match at line ${line}`
+        state = 'closed'
+      } else state = 'plain'
     }
     if (state === 'plain' || state === 'quoted') field += text.slice(fieldFrom)
     rowBytes += Buffer.byteLength(text.slice(rowFrom))

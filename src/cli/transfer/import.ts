@@ -18,11 +18,13 @@ import {
   type Terminal,
   UsageError,
 } from '../terminal/terminal.ts'
+import { type ColumnFlags, parseColumnFlags } from './column-options.ts'
+import { ColumnsError } from './column-plan.ts'
 import { createRejectsSink, requireOtherFile } from './files.ts'
 import { type InputFlags, STANDARD_STREAM } from './format.ts'
 import { inputFormatOf, openRecords } from './read-records.ts'
 
-export interface ImportFlags extends InputFlags, JsonFlags {
+export interface ImportFlags extends InputFlags, ColumnFlags, JsonFlags {
   readonly file: string
   readonly onConflict: ConflictPolicy
   readonly rejects?: string
@@ -35,6 +37,10 @@ export interface ImportFlags extends InputFlags, JsonFlags {
 export async function importUsers(terminal: Terminal, flags: ImportFlags): Promise<number> {
   const { file, onConflict, rejects, dryRun: isDryRun = false, json = false } = flags
   const format = inputFormatOf(file, flags)
+  const columns = {
+    ...parseColumnFlags(flags),
+    say: (line: string) => notify(terminal, line),
+  }
   const start = flags.resume ? 'resume' : flags.restart ? 'restart' : 'new'
   if (rejects === STANDARD_STREAM)
     throw new UsageError('--rejects needs a file, because a resumed import rewrites the end of it')
@@ -44,7 +50,7 @@ export async function importUsers(terminal: Terminal, flags: ImportFlags): Promi
   for (const path of [file, rejects ?? STANDARD_STREAM]) requireOtherFile(path, config)
 
   return runTask(terminal, { unit: 'rows' }, async ({ progress, signal }) => {
-    const input = openRecords(file, format, { terminal, signal })
+    const input = openRecords(file, format, { terminal, signal, columns })
     const sink = rejects === undefined ? undefined : createRejectsSink(rejects)
     const showRejected = createRejectsDisplay(terminal)
     const { run, close } = await openUserImport(config, { isDryRun })
@@ -57,7 +63,7 @@ export async function importUsers(terminal: Terminal, flags: ImportFlags): Promi
         rejects: sink ?? { write: bytes => bytes },
         onProgress: ({ records, resumed, rejected }) => {
           if (sink === undefined) showRejected(rejected)
-          progress(records - resumed, input.share())
+          progress(records - resumed, input.share(), resumed)
         },
       })
       const ended = { result, isDryRun, seconds: (performance.now() - startedAt) / 1000 }
@@ -73,11 +79,14 @@ export async function importUsers(terminal: Terminal, flags: ImportFlags): Promi
   })
 }
 
-/** Adds the hint to resume, because the rows before the failure are done. */
+/** Adds how to go on, because the rows before the failure are done. */
 function addHint(failure: unknown): unknown {
   if (!(failure instanceof OperatorError)) return failure
-  const line = `${failure.message}; once that is fixed, --resume continues after the rows that are done`
-  return new OperatorError([line], { cause: failure })
+  const hint =
+    failure instanceof ColumnsError
+      ? 'with --restart --on-conflict update, the rows that are done are read anew'
+      : 'once that is fixed, --resume continues after the rows that are done'
+  return new OperatorError([`${failure.message}; ${hint}`], { cause: failure })
 }
 
 /** How many rejected rows are shown without `--rejects`. */

@@ -2,6 +2,7 @@ import { OperatorError } from '../../errors.ts'
 import type { ImportRecord } from '../../users/transfer/import-rows.ts'
 import { nameOf } from '../../users/transfer/user-import.ts'
 import { UsageError } from '../terminal/terminal.ts'
+import { type ChoiceOptions, chooseCsvColumns, chooseJsonColumns } from './choose-columns.ts'
 import { afterStart, readAhead } from './chunks.ts'
 import { csvRecords } from './csv-records.ts'
 import { encodingOf, utf8Chunks } from './decode-text.ts'
@@ -31,10 +32,18 @@ type InputFormat = ReturnType<typeof inputFormatOf>
 export function openRecords(
   file: string,
   format: InputFormat,
-  options: Omit<FileOptions, 'isPacked'>,
+  { columns, ...options }: Omit<FileOptions, 'isPacked'> & { readonly columns: ChoiceOptions },
 ) {
   const input = openInputFile(file, { ...options, isPacked: format.isPacked })
-  return { records: readRecords(input, { ...format, file: nameOf(file) }), share: input.share }
+  const source = { ...format, file: nameOf(file) }
+  const records =
+    format.name === 'csv'
+      ? chooseCsvColumns(
+          onHeadings => csvRecords(utf8Chunks(input.read(), source), { ...source, onHeadings }),
+          columns,
+        )
+      : chooseJsonColumns(jsonOf(input, source), columns)
+  return { records, share: input.share }
 }
 
 interface Source extends InputFormat {
@@ -49,12 +58,12 @@ function isEnough(start: Buffer): boolean {
   return start.length >= 64 * 1024 || (end >= 0 && text.slice(end).trim() !== '')
 }
 
-function readRecords(
+/** The rows of NDJSON or JSON. */
+function jsonOf(
   input: ReturnType<typeof openInputFile>,
   source: Source,
 ): AsyncGenerator<readonly ImportRecord[]> {
   const open = () => utf8Chunks(input.read(), source)
-  if (source.name === 'csv') return csvRecords(open(), source)
   return afterStart(open(), isEnough, (start, all) => {
     const text = start.subarray(0, MAX_ROW_BYTES).toString().trimStart()
     requireJson(text, source)

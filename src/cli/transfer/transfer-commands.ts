@@ -7,8 +7,12 @@ import type { ImportFlags } from './import.ts'
 
 const IMPORT_HELP = `
 Fields: name, email, password or password_digest (docs/import-and-export.md lists its kinds), and optionally id,
-created_at and updated_at, which are kept as given. The first line of a CSV file names its fields. Other fields are
-ignored.`
+created_at and updated_at, which are kept as given. The first line of a CSV file names its columns.`
+
+/** The values of an option that may be given several times. */
+function collect(value: string, earlier: readonly string[] = []): readonly string[] {
+  return [...earlier, value]
+}
 
 /** Adds `import` and `export`. */
 export function addTransferCommands(program: Command, { terminal, run }: CommandContext): void {
@@ -20,6 +24,18 @@ export function addTransferCommands(program: Command, { terminal, run }: Command
   const policy = new Option(
     '--on-conflict <POLICY>',
     'what to do if an e-mail or id exists already',
+  )
+  const takeColumn = new Option(
+    '--column <COLUMN=FIELD>',
+    'read a column, or a path of JSON such as a.0.b, as a field (repeatable)',
+  )
+  const ignore = new Option(
+    '--ignore <COLUMN>',
+    'leave a column that looks like a field (repeatable)',
+  )
+  const nameFrom = new Option(
+    '--name-from <FIELD>',
+    'name users without a name by the part of the email before the @',
   )
   const restart = new Option('--restart', 'start at the first row, also after an interruption')
   const dryRun = new Option('--dry-run', 'report what the import would do, and change nothing')
@@ -34,6 +50,9 @@ export function addTransferCommands(program: Command, { terminal, run }: Command
       '--at <PATH>',
       'the member of a JSON file that has the users, such as users or data.users',
     )
+    .addOption(takeColumn.argParser(collect))
+    .addOption(ignore.argParser(collect))
+    .addOption(nameFrom.choices(['email']))
     .addOption(policy.choices(CONFLICT_POLICIES).default('fail'))
     .option('--rejects <FILE>', 'write line and errors of each rejected row to it, as NDJSON')
     .option('--resume', 'continue an interrupted import of this file')

@@ -33,21 +33,60 @@ export interface Prepared {
 
 // The bounds allow every value that the service can show, so that every export can be imported.
 
-const time = instantText()
-  .transform(instantMs)
-  .refine(ms => ms >= MIN_SHOWN_MS && ms <= MAX_SHOWN_MS, NO_INSTANT)
-  .transform(ms => new Date(ms).toISOString())
+const time = z.unknown().transform((value, context) => {
+  if (isShownTime(value)) return value
+  const text = toIsoText(value)
+  const isZoneless = typeof text === 'string' && ZONELESS.test(text)
+  const { data } = ISO_TEXT.safeParse(text)
+  const ms = data === undefined ? Number.NaN : instantMs(data)
+  if (ms >= MIN_SHOWN_MS && ms <= MAX_SHOWN_MS) return new Date(ms).toISOString()
+  context.addIssue(isZoneless ? NO_ZONE : NO_INSTANT)
+  return z.NEVER
+})
 
-/** The fields that a row may have besides those that clients send. */
+const ISO_TEXT = instantText()
+
+const SHOWN_TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+
+/** Whether a value is a time as exports have it. Anything else takes longer. */
+function isShownTime(value: unknown): value is string {
+  if (typeof value !== 'string' || !SHOWN_TIME.test(value)) return false
+  const ms = Date.parse(value)
+  return !Number.isNaN(ms) && new Date(ms).toISOString() === value
+}
+
+/** Seconds or milliseconds since 1970, of the years 2001 to 2286. */
+const EPOCH = /^[1-9]\d{9}(?:\d{3})?$/
+
+/** ISO 8601 for a time since 1970 or as PostgreSQL prints it. Any other value stays as it is. */
+function toIsoText(value: unknown): unknown {
+  if (typeof value !== 'string' && typeof value !== 'number') return value
+  const text = String(value).trim()
+  if (EPOCH.test(text)) {
+    return new Date(Number(text) * (text.length === 10 ? 1000 : 1)).toISOString()
+  }
+  return typeof value === 'number'
+    ? value
+    : text.replace(/^([\d-]{10}) (?=\d)/, '$1T').replace(/ ?UTC$/, 'Z')
+}
+
+const ZONELESS = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)?$/
+
+const NO_ZONE = 'has no time zone: write it with Z or an offset, such as 2026-01-31T12:00:00Z'
+
+const NO_ID = `must be a whole number from 1 to ${MAX_ID}`
+
+const OTHER_ID = `${NO_ID}; --ignore id leaves the ids of another system`
+
+/** The fields that a row may have besides those that clients send. `null` is the same as none. */
 const importFields = {
   id: z
-    .custom<number>(
-      value => Number.isSafeInteger(value) && Number(value) >= 1,
-      `must be a whole number from 1 to ${MAX_ID}`,
-    )
-    .optional(),
-  created_at: time.optional(),
-  updated_at: time.optional(),
+    .custom<number>(value => Number.isSafeInteger(value) && Number(value) >= 1, {
+      error: ({ input }) => (typeof input === 'string' && !/^\d+$/.test(input) ? OTHER_ID : NO_ID),
+    })
+    .nullish(),
+  created_at: time.nullish(),
+  updated_at: time.nullish(),
   password_digest: z.string('must be a string').transform(toCanonical).nullish(),
 }
 
@@ -118,9 +157,13 @@ export async function prepareBatch(
   const prepared = rows.map((row, index): Prepared | Promise<Prepared> => {
     const { line } = batch[index] as ImportRecord
     if ('errors' in row) return { line, errors: messagesByField(row.errors) }
-    const { id, name, email, password, created_at: createdAt, updated_at: updatedAt } = row.user
-    const { password_digest: passwordDigest = password } = row.user
-    const user = { id, name, email, passwordDigest, createdAt, updatedAt }
+    const { name, email, password } = row.user
+    const user = {
+      ...{ id: row.user.id ?? undefined, name, email },
+      passwordDigest: row.user.password_digest ?? undefined,
+      createdAt: row.user.created_at ?? undefined,
+      updatedAt: row.user.updated_at ?? undefined,
+    }
     if (password == null) return { line, user }
     // Skipped before its password is hashed, because hashing takes long.
     if (onConflict === 'skip' && known.has(emailKey(email))) return { line }
@@ -134,7 +177,7 @@ export async function prepareBatch(
 
 /** The canonical form of a digest. */
 function toCanonical(text: string, context: z.RefinementCtx): string {
-  const digest = parseDigest(text)
+  const digest = parseDigest(text.trim())
   if (digest?.isAffordable) return digest.text
   context.addIssue(
     digest === undefined

@@ -34,3 +34,11 @@ test.each([
   progress(10, share)
   expect(written()).toBe(`${line}\n`)
 })
+
+test('progress of a resumed task counts only what this run did as its work', () => {
+  const { progress, written, pass } = openProgress()
+  pass(10_000)
+  progress(100, 0.5, 900)
+  // 1,000 of 2,000 are done, and this run does ten a second.
+  expect(written()).toBe('50 %, 100 rows, 10 rows/s, 1 min 40 s left\n')
+})

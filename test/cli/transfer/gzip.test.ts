@@ -5,8 +5,15 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { gunzip } from '../../../src/cli/transfer/gunzip.ts'
 import { SEED } from '../../support/faults.ts'
-import { runCommand, stdoutOf } from '../../support/run-command.ts'
-import { countIn, folderWith, importing, manyRows, ndjson } from '../../support/transfer.ts'
+import { stdoutOf } from '../../support/run-command.ts'
+import {
+  countIn,
+  folderWith,
+  importing,
+  importingInput,
+  manyRows,
+  ndjson,
+} from '../../support/transfer.ts'
 
 const PACKED = 'users.ndjson.gz'
 
@@ -82,11 +89,11 @@ test('import --resume continues in a .gz to which a part was added', async () =>
 })
 
 test.each([
-  ['a file without .gz', ['import', 'users.ndjson']],
-  ['standard input', ['import', '-']],
-])('import unpacks %s', async (_what, args) => {
+  ['a file without .gz', 'users.ndjson'],
+  ['standard input', '-'],
+])('import unpacks %s', async (_what, file) => {
   const cwd = folderWith(WHOLE)
-  expect(await stdoutOf(runCommand({ cwd, args, input: WHOLE }))).toMatch(/^10 rows, 10 created; /)
+  expect(await stdoutOf(importingInput(cwd, WHOLE, file))).toMatch(/^10 rows, 10 created; /)
 })
 
 const IGNORED = `${PACKED}: bytes after its gzip data are ignored\n`

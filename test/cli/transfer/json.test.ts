@@ -10,6 +10,7 @@ import { runCommand, stderrOf, stdoutOf } from '../../support/run-command.ts'
 import {
   folderWith,
   importing,
+  importingInput,
   manyRows,
   namesIn,
   ndjson,
@@ -43,9 +44,7 @@ describe('import takes JSON', () => {
     expect(namesIn(cwd)).toEqual(['Ann', 'Bea'])
     if (file !== 'users.json') return
     const piped = temporaryFolder()
-    await stdoutOf(
-      runCommand({ cwd: piped, args: ['import', '-', '--format', 'json'], input: text }),
-    )
+    await stdoutOf(importingInput(piped, text, '-', '--format', 'json'))
     expect(namesIn(piped)).toEqual(['Ann', 'Bea'])
   })
 
@@ -55,7 +54,7 @@ describe('import takes JSON', () => {
     ['objects on lines', ndjson(USERS)],
   ])('of %s from standard input without --format', async (_what, input) => {
     const cwd = temporaryFolder()
-    await stdoutOf(runCommand({ cwd, args: ['import', '-'], input }))
+    await stdoutOf(importingInput(cwd, input, '-'))
     expect(namesIn(cwd)).toEqual(['Ann', 'Bea'])
   })
 

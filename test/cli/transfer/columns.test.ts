@@ -1,0 +1,357 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, expect, test } from 'vitest'
+import { runCommand } from '../../support/run-command.ts'
+import {
+  folderWith,
+  importing,
+  manyRows,
+  namesIn,
+  ndjson,
+  rejectsIn,
+  usersIn,
+} from '../../support/transfer.ts'
+
+const BCRYPT = '$2b$04$RQtlsC7ue5hODLwZHch7Sel0enVDRiap0oh/n5J50yj5VZhBrQeE2'
+
+const ANN = { name: 'Ann', email: 'ann@example.com' }
+
+/** More rows than those by which the columns of JSON are announced. */
+const MANY = manyRows(2200).map(row => ({ ...row, note: 'x'.repeat(800) }))
+
+/** `import` of a file, with all that it writes to standard error. */
+function importFile(content: string, file: string, ...args: string[]) {
+  const cwd = folderWith(content, file)
+  return { cwd, finished: runCommand({ cwd, args: ['import', file, ...args] }) }
+}
+
+describe('before the first row, import says which columns it reads and leaves', () => {
+  test.each([
+    ['users.csv', 'EMAIL,Phone,Name,,\nann@example.com,1,Ann,,\n'],
+    ['empty.csv', 'EMAIL,Phone,Name\n'],
+    ['users.csv', 'EMAIL,Phone,Name,Phone\nann@example.com,1,Ann,2\n'],
+  ])('of %s: %j', async (file, text) => {
+    const { finished } = importFile(text, file)
+    const line = 'columns: reads "EMAIL" as email, "Name" as name; leaves "Phone"\n'
+    expect(await finished).toMatchObject({ code: 0, stderr: line })
+  })
+
+  test('of JSON by its first rows, with those of an object, and later what else it left', async () => {
+    const first = [
+      { ...ANN, tags: ['a'], team: { id: 1, name: 'Red' } },
+      { ...ANN, phone: 1 },
+    ]
+    const rows = [...first, ...MANY, { ...manyRows(1)[0], fax: 1, phone: 2 }]
+    const { finished } = importFile(ndjson(rows), 'users.ndjson', '--on-conflict', 'skip')
+    const left = 'leaves "tags", "team.id", "team.name", "phone", "note"'
+    const { stderr } = await finished
+    expect(stderr.split('\n').filter(line => !line.endsWith(' rows/s'))).toEqual([
+      `columns: reads "name", "email"; ${left}`,
+      'later rows have other columns, which were left: "fax"',
+      '',
+    ])
+  })
+
+  test('and which field no column of JSON is', async () => {
+    const { finished } = importFile(
+      ndjson([{ email: 'ann@example.com', first: 'Ann' }]),
+      'a.ndjson',
+    )
+    const none = 'none is read as name: --column "COLUMN=name" takes one'
+    expect((await finished).stderr.split('\n')).toEqual([
+      `columns: reads "email"; leaves "first"; ${none}`,
+      "line 1: name can't be blank",
+      '',
+    ])
+  })
+})
+
+describe('--column', () => {
+  test('takes columns of CSV as fields, by their headings in any case', async () => {
+    const csv = `ID,Login,E-Mail,Hash,since\n7,ann,ann@example.com,${BCRYPT},2020-01-31T12:00:00Z\n`
+    const names = ['login=name', 'E-Mail=email', 'HASH=password_digest', 'Since=created_at']
+    const { cwd, finished } = importFile(csv, 'users.csv', ...names.flatMap(n => ['--column', n]))
+    expect(await finished).toMatchObject({
+      code: 0,
+      stderr:
+        'columns: reads "Login" as name, "E-Mail" as email, "Hash" as password_digest, ' +
+        '"since" as created_at, "ID" as id; leaves nothing\n',
+    })
+    const created_at = '2020-01-31T12:00:00.000Z'
+    const user = { id: 7, name: 'ann', email: 'ann@example.com', password_digest: BCRYPT }
+    expect(usersIn(cwd)).toMatchObject([{ ...user, created_at }])
+  })
+
+  test('takes paths of JSON, and rather a key that has dots in it', async () => {
+    const rows = [
+      { n: 'Ann', mails: [{ to: 'ann@example.com' }], credentials: [{ hash: BCRYPT }] },
+      { n: 'Bea', 'mails.0.to': 'bea@example.com', mails: [{ to: 'x@example.com' }] },
+      { n: 'Cid', mails: 'none', credentials: null },
+    ]
+    const names = ['n=name', 'mails.0.to=email', 'credentials.0.hash=password_digest']
+    const args = names.flatMap(name => ['--column', name])
+    const { cwd, finished } = importFile(ndjson(rows), 'users.ndjson', ...args)
+    expect((await finished).stderr).toMatch(/leaves nothing\nline 3: email can't be blank\n$/)
+    expect(usersIn(cwd)).toMatchObject([
+      { name: 'Ann', email: 'ann@example.com', password_digest: BCRYPT },
+      { name: 'Bea', email: 'bea@example.com', password_digest: null },
+    ])
+  })
+
+  test('exchanges two columns, and takes one as two fields', async () => {
+    const csv = 'name,email\nann@example.com,Ann\n'
+    const exchange = ['--column', 'name=email', '--column', 'email=name']
+    const exchanged = importFile(csv, 'users.csv', ...exchange)
+    expect((await exchanged.finished).code).toBe(0)
+    expect(usersIn(exchanged.cwd)).toMatchObject([ANN])
+    const args = ['--column', 'login=email', '--column', 'login=name']
+    const doubled = importFile(ndjson([{ login: 'a@example.com' }]), 'users.ndjson', ...args)
+    expect((await doubled.finished).code).toBe(0)
+    expect(namesIn(doubled.cwd)).toEqual(['a@example.com'])
+  })
+
+  test.each([
+    ['E-Mail', '--column "E-Mail" must be COLUMN=FIELD, such as "E-Mail=email"'],
+    ['a=mail', '--column "a=mail": there is no field "mail"; fields are name, email, password, id'],
+    ['b=email', '--column takes both "a" and "b" as email'],
+    ['ignored=name', '--column and --ignore both name "ignored"'],
+  ])('%s is wrong usage', async (option, says) => {
+    const args = ['--column', 'a=email', '--column', option, '--ignore', 'ignored']
+    const { finished } = importFile(ndjson([ANN]), 'users.ndjson', ...args)
+    expect(await finished).toMatchObject({ code: 2, stderr: expect.stringContaining(says) })
+  })
+
+  test.each([
+    [
+      'users.csv',
+      'name,mailbox\nAnn,a@example.com\n',
+      'mailbx=email',
+      'the first line does not name "mailbx", which --column takes as email; it names "name", "mailbox"',
+    ],
+    [
+      'users.csv',
+      'Ann,a@example.com,hunter22\n',
+      'mail=email',
+      'the first line holds an e-mail address, but it must name the columns, such as name,email\n',
+    ],
+    ['users.csv', 'name,email,login,login\n', 'login=id', 'the first line names "login" twice\n'],
+    [
+      'users.csv',
+      'name,email,login\n',
+      'login=name',
+      '"login" and "name" are both read as name: --ignore "name" leaves the second\n',
+    ],
+    [
+      'users.csv',
+      'name,email,NAME\n',
+      'name=name',
+      '"name" and "NAME" are both read as name: --ignore "NAME" leaves the second\n',
+    ],
+    [
+      'users.ndjson',
+      ndjson([{ ...ANN, login: 'ann' }]),
+      'login=name',
+      '"login" and "name" are both read as name: --ignore "name" leaves the second\n',
+    ],
+    [
+      'users.ndjson',
+      ndjson([ANN, { ...ANN, nick: 'ann' }]),
+      'credentials.0.hash=password_digest',
+      'no row has "credentials.0.hash", which --column takes; rows have "name", "email", "nick"\n',
+    ],
+  ])('that does not fit %s %j ends the import before its first row', async (...given) => {
+    const [file, content, column, says] = given
+    const { cwd, finished } = importFile(content, file, '--column', column)
+    expect(await finished).toMatchObject({
+      code: 1,
+      stdout: '',
+      stderr: expect.stringMatching(/^.+\n$/),
+    })
+    expect((await finished).stderr.startsWith(says)).toBe(true)
+    expect(usersIn(cwd)).toEqual([])
+  })
+
+  test('that is in none of many rows is announced, and ends the import with code 1', async () => {
+    const args = ['--column', 'hash=password_digest']
+    const { cwd, finished } = importFile(ndjson(MANY), 'users.ndjson', ...args)
+    const { code, stderr } = await finished
+    expect(code).toBe(1)
+    expect(stderr).toMatch(
+      /^columns: .+; no row so far has "hash"\n(.+\n)*no row has "hash", which/,
+    )
+    expect(usersIn(cwd)).toHaveLength(MANY.length)
+  })
+})
+
+describe('a column that is left and looks like a field ends the import', () => {
+  test.each([
+    ['e-mail', 'email'],
+    ['E Mail', 'email'],
+    ['mail', 'email'],
+    ['user_email', 'email'],
+    ['displayName', 'name'],
+    ['full_name', 'name'],
+    ['encrypted_password', 'password_digest'],
+    ['passwordHash', 'password_digest'],
+    ['password_hash', 'password_digest'],
+    ['digest', 'password_digest'],
+    ['user_pass', 'password_digest'],
+    ['createdAt', 'created_at'],
+    ['created', 'created_at'],
+  ])('%s, and says how to take it as %s or leave it', async (column, field) => {
+    const take = `--column "${column}=${field}"`
+    for (const [file, text] of [
+      ['users.csv', `name,email,${column}\nAnn,ann@example.com,x\n`],
+      ['users.ndjson', ndjson([{ ...ANN, [column]: 'x' }])],
+    ] as const) {
+      const { cwd, finished } = importFile(text, file)
+      const { code, stdout, stderr } = await finished
+      expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+      expect(stderr).toMatch(/^.+\n$/)
+      expect(stderr).toContain(`"${column}" looks like ${field}`)
+      expect(stderr).toContain(take)
+      expect(stderr).toContain(`--ignore "${column}" leaves it`)
+      expect(usersIn(cwd)).toEqual([])
+      const ignored = await importing(cwd, file, '--ignore', column)
+      expect(ignored).toMatchObject({ code: 0, stderr: '' })
+      expect(usersIn(cwd)).toMatchObject([{ ...ANN, password_digest: null }])
+    }
+  })
+
+  test('also if its field is read from another column, and all of them in one line', async () => {
+    const csv = 'email,display_name,user_pass,password,e-mail\na@example.com,A,B,C,D\n'
+    const { finished } = importFile(csv, 'users.csv')
+    expect((await finished).stderr.split('; ')).toEqual([
+      '"display_name" looks like name: --column "display_name=name" takes it, --ignore "display_name" leaves it',
+      '"user_pass" looks like password_digest: --column "user_pass=password_digest" takes it, --ignore "user_pass" leaves it',
+      '"e-mail" looks like email, which "email" is: --ignore "e-mail" leaves it, ' +
+        '--column "e-mail=email" --ignore "email" takes it instead\n',
+    ])
+  })
+
+  test('within an object, if that field is nowhere else', async () => {
+    const row = { pk: 1, fields: { email: 'ann@example.com', username: 'Ann', id: 3 } }
+    const { finished, cwd } = importFile(ndjson([row]), 'users.ndjson')
+    expect((await finished).stderr).toContain('--column "fields.email=email" takes it')
+    const args = ['--column', 'fields.email=email', '--column', 'fields.username=name']
+    expect((await importing(cwd, 'users.ndjson', ...args)).code).toBe(0)
+    expect(usersIn(cwd)).toMatchObject([ANN])
+    const inner = ndjson([{ team: { name: 'Red', email: 'red@example.com' }, ...ANN }])
+    expect((await importFile(inner, 'users.ndjson').finished).code).toBe(0)
+  })
+
+  test('at a later row of JSON, and says how to go on after the rows that are done', async () => {
+    const rows = [...MANY, { ...ANN, passwordHash: BCRYPT }]
+    const { cwd, finished } = importFile(ndjson(rows), 'users.ndjson')
+    const { code, stdout, stderr } = await finished
+    expect({ code, stdout }).toEqual({ code: 1, stdout: expect.stringMatching(/^stopped early: /) })
+    expect(stderr).toMatch(
+      /\nline 2201: "passwordHash" looks like password_digest: .+; with --restart --on-conflict update, .+\n$/,
+    )
+    const take = ['--column', 'passwordHash=password_digest']
+    const again = [...take, '--restart', '--on-conflict', 'update']
+    expect((await importing(cwd, 'users.ndjson', ...again)).code).toBe(0)
+    expect(usersIn(cwd).at(-1)).toMatchObject({ ...ANN, password_digest: BCRYPT })
+  })
+})
+
+test('--ignore leaves a field, and what is in an object', async () => {
+  const rows = [
+    { ...ANN, id: 7, password: 'correct horse', profile: { email: 'x@example.com' } },
+    { ...ANN, id: 'e1b5', email: 'bea@example.com', profile: { mail: 'y@example.com' } },
+  ]
+  const args = ['--ignore', 'id', '--ignore', 'password', '--ignore', 'profile']
+  const { cwd, finished } = importFile(ndjson(rows), 'users.ndjson', ...args)
+  expect((await finished).code).toBe(0)
+  expect(usersIn(cwd)).toMatchObject([{ id: 1, password_digest: null }, { id: 2 }])
+  const csv = importFile('NAME,Email,Id\nAnn,ann@example.com,e1b5\n', 'users.csv', '--ignore', 'ID')
+  expect((await csv.finished).stderr).toMatch(/leaves "Id"\n$/)
+  expect(usersIn(csv.cwd)).toMatchObject([{ id: 1, ...ANN }])
+})
+
+test('ids of another system are rejected with the option that leaves them', async () => {
+  const { finished } = importFile('id,name,email\ne1b5-7,Ann,ann@example.com\n', 'users.csv')
+  expect(await finished).toMatchObject({
+    code: 3,
+    stderr: expect.stringMatching(/line 2: id must be a whole number .+; --ignore id leaves .+\n$/),
+  })
+})
+
+test.each([
+  ['users.csv', 'name,email\n,ann@example.com\nBea,b@example.com\n  ,c.d@example.com\n,@\n'],
+  ['noname.csv', 'email,NAME\nann@example.com\nb@example.com,Bea\nc.d@example.com\n@\n'],
+  [
+    'users.ndjson',
+    ndjson([
+      { email: 'ann@example.com' },
+      { email: 'b@example.com', name: 'Bea' },
+      { email: 'c.d@example.com', name: null },
+      { email: '@', name: '' },
+    ]),
+  ],
+])('--name-from email names users of %s without a name', async (file, content) => {
+  const { cwd, finished } = importFile(content, file, '--name-from', 'email')
+  expect((await finished).code).toBe(3)
+  expect(namesIn(cwd)).toEqual(['ann', 'Bea', 'c.d'])
+})
+
+test('--name-from email needs no column for names, and takes no other field', async () => {
+  const csv = 'email\nann@example.com\n'
+  const named = importFile(csv, 'users.csv', '--name-from', 'email')
+  expect((await named.finished).code).toBe(0)
+  expect(namesIn(named.cwd)).toEqual(['ann'])
+  expect((await importFile(csv, 'users.csv', '--name-from', 'id').finished).code).toBe(2)
+})
+
+test('null in NDJSON is an absent field, which changes nothing', async () => {
+  const cwd = folderWith(ndjson([{ ...ANN, password_digest: BCRYPT }]), 'old.ndjson')
+  await importing(cwd, 'old.ndjson')
+  const before = usersIn(cwd)
+  const nothing = {
+    id: null,
+    password: null,
+    password_digest: null,
+    created_at: null,
+    updated_at: null,
+  }
+  writeFileSync(
+    join(cwd, 'users.ndjson'),
+    ndjson([
+      { ...ANN, ...nothing },
+      { name: null, email: 'b@example.com' },
+    ]),
+  )
+  const args = ['--on-conflict', 'update', '--rejects', 'rejects.ndjson']
+  expect((await importing(cwd, 'users.ndjson', ...args)).stdout).toMatch(
+    /^2 rows, 0 created, 1 unchanged, 1 rejected/,
+  )
+  expect(rejectsIn(cwd)).toEqual([{ line: 2, errors: { name: ["can't be blank"] } }])
+  expect(usersIn(cwd)).toEqual(before)
+})
+
+describe('--resume', () => {
+  const FILES = {
+    'users.csv': 'name,email,login\nAnn,ann@example.com,a\n',
+    'users.ndjson': ndjson([{ ...ANN, login: 'a' }]),
+  }
+  const OPTIONS = ['--column', 'login=name', '--ignore', 'name']
+
+  test.each([
+    ['users.csv', [], ['--ignore', 'login']],
+    ['users.csv', OPTIONS, ['--column', 'login=name', '--ignore', 'name', '--ignore', 'x']],
+    ['users.csv', [], ['--name-from', 'email']],
+    ['users.ndjson', ['--name-from', 'email'], []],
+    ['users.ndjson', OPTIONS, []],
+    ['users.ndjson', ['--ignore', 'login'], []],
+  ] as const)('of %s with %j refuses %j', async (file, before, after) => {
+    const cwd = folderWith(FILES[file], file)
+    await importing(cwd, file, ...before)
+    const other = await importing(cwd, file, '--resume', ...after)
+    expect(other).toMatchObject({
+      code: 1,
+      stderr: expect.stringMatching(/; --column, --ignore and --name-from must be as they were\n$/),
+    })
+    const swapped = [...before.slice(2), ...before.slice(0, 2)]
+    expect((await importing(cwd, file, '--resume', ...swapped)).code).toBe(0)
+  })
+})
