@@ -48,7 +48,7 @@ export function nextStep(dice: Dice, model: UserModel): Step {
   const roll = dice.below(100)
   if (roll < 25) {
     if (model.users.size > POPULATION) return remove(dice, model)
-    return dice.in100(15) ? createMany(dice, model) : create(dice, model)
+    return dice.in100(10) ? createMany(dice, model) : create(dice, model)
   }
   if (roll < 50) return change(dice, model)
   if (roll < 58) return remove(dice, model)
@@ -99,7 +99,7 @@ function newFields(dice: Dice) {
 
 /** Each of them is what it would be alone, one after the other. */
 function createMany(dice: Dice, model: UserModel): Step {
-  const users = Array.from({ length: 1 + dice.below(12) }, () => newFields(dice))
+  const users = Array.from({ length: 1 + dice.below(4) }, () => newFields(dice))
   return {
     asked: { method: 'POST', path: '/users', body: JSON.stringify({ users }) },
     check: answer => {

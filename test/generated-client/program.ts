@@ -16,13 +16,14 @@ export async function useService(baseUrl: string): Promise<Record<string, unknow
   const created = await client.POST('/users', {
     body: { user: { name: 'Ann', email: 'ann@example.com', password: 'correct horse' } },
   })
-  const ann: User = present(created.data)
+  const ann: User = single(created.data)
   const firstTag: string = present(created.response.headers.get('ETag'))
 
   const key = { header: { 'Idempotency-Key': '0b5d6a1e-6f2c-4c1e-9d3b-8a7f2e4c5d60' } }
   const body = { user: { name: 'Bea', email: 'bea@example.com' } }
-  const bea = present((await client.POST('/users', { params: key, body })).data)
+  const bea = single((await client.POST('/users', { params: key, body })).data)
   const again = await client.POST('/users', { params: key, body })
+  const many = await client.POST('/users', { body: { users: [body.user, body.user] } })
 
   const listed = await client.GET('/users', {
     params: {
@@ -78,9 +79,13 @@ export async function useService(baseUrl: string): Promise<Record<string, unknow
     created: [created.response.status, ann.name, 'password' in ann],
     repeated: [
       again.response.status,
-      again.data?.id === bea.id,
+      single(again.data).id === bea.id,
       again.response.headers.get('Idempotency-Replayed'),
     ],
+    many:
+      many.data && 'data' in many.data
+        ? many.data.data.map(entry => (entry.status === 201 ? entry.user.name : entry.errors))
+        : 'one user',
     listed: Array.isArray(list) ? list.map(user => user.name) : 'no array',
     total: listed.response.headers.get('X-Total-Count'),
     page: Array.isArray(page)
@@ -96,6 +101,12 @@ export async function useService(baseUrl: string): Promise<Record<string, unknow
     removed: [removed.response.status, gone.response.status, gone.error && 'code' in gone.error],
     ready: ready.status,
   }
+}
+
+function single(created: User | components['schemas']['CreatedUsers'] | undefined): User {
+  const user = present(created)
+  if ('data' in user) throw new Error('the service created many')
+  return user
 }
 
 function present<T>(value: T | null | undefined): T {

@@ -60,9 +60,11 @@ describe('a TypeScript client generated from the document', () => {
     expect(await compile('program.ts')).toEqual({ code: 0, errors: [] })
     const compiled = pathToFileURL(join(folder, 'compiled/program.js'))
     const { useService } = await import(compiled.href)
+    const taken = { email: ['has already been taken'] }
     expect(await useService(app.url)).toEqual({
       created: [201, 'Ann', false],
       repeated: [201, true, 'true'],
+      many: [taken, taken],
       listed: ['Bea'],
       total: '2',
       page: [['Ann', 'Bea'], 1, false, 2],
