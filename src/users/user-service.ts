@@ -40,16 +40,16 @@ export interface UserServiceOptions {
 export type UserService = ReturnType<typeof createUserService>
 
 /** `isStrict` rejects attributes that no user has, which are ignored otherwise. */
-interface Handling {
+export interface Handling {
   readonly isStrict?: boolean
 }
 
-interface CreateOptions extends Handling {
+export interface CreateOptions extends Handling {
   /** An idempotency key. */
   readonly key?: string | undefined
 }
 
-interface UpdateOptions extends Handling {
+export interface UpdateOptions extends Handling {
   readonly precondition?: Precondition
 }
 
