@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
 import { runCommand } from '../support/run-command.ts'
 import { executeSql } from '../support/sql.ts'
+import { importingFrom } from '../support/transfer.ts'
 
 const EMAIL = 'ann@x-.co'
 
@@ -50,10 +51,7 @@ test('a user of older rules is checked, exported and copied as it is, and its im
   expect(await run('copy', '--from', databaseUrl, '--to', to)).toMatchObject({ code: 0 })
   env.DATABASE_URL = to
   expect((await run('export', '-', '--format', 'ndjson')).stdout).toBe(exported.stdout)
-  const imported = await runCommand({
-    ...{ cwd, input: exported.stdout },
-    args: ['import', '-', '--format', 'ndjson'],
-  })
+  const imported = await importingFrom(exported.stdout, cwd, '-', '--format', 'ndjson')
   expect([imported.code, imported.stderr]).toEqual([
     3,
     "line 1: name can't be blank, email is invalid\n",
