@@ -1,11 +1,13 @@
 import { render } from 'preact'
 import { formatClock } from './format.ts'
-import { type Connection, readinessOf } from './header.tsx'
+import { type Connection, placeOf, readinessOf } from './header.tsx'
 import { Page } from './page.tsx'
 import type { View } from './panel.tsx'
 import { explain, fetchStatus, forgetToken, needsToken, Refusal, readToken } from './service.ts'
 
 const EVERY_MS = 2000
+/** The view of users shows only whether the service is ready. */
+const EVERY_MS_FOR_USERS = 10_000
 const KEPT_MS = 15 * 60_000
 const MESSAGE_MS = 10_000
 
@@ -31,7 +33,10 @@ document.addEventListener('visibilitychange', () => {
   if (document.hidden) window.clearTimeout(polling)
   else if (connection.kind !== 'locked') void poll()
 })
-window.addEventListener('hashchange', show)
+window.addEventListener('hashchange', () => {
+  show()
+  if (connection.kind !== 'locked') void poll()
+})
 show()
 void poll()
 
@@ -45,7 +50,8 @@ async function poll(): Promise<void> {
   }
   window.clearTimeout(polling)
   if (connection.kind !== 'locked' && !document.hidden) {
-    polling = window.setTimeout(poll, EVERY_MS)
+    const { isUsers } = placeOf(location.hash)
+    polling = window.setTimeout(poll, isUsers ? EVERY_MS_FOR_USERS : EVERY_MS)
   }
 }
 
