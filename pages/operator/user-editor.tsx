@@ -3,6 +3,7 @@ import { formatMoment, formatSpan } from './format.ts'
 import { Facts } from './panel.tsx'
 import { useStoredUser } from './use-stored-user.ts'
 import { generatePassword, UserForm } from './user-form.tsx'
+import { UserPaste } from './user-paste.tsx'
 import type { UsersPart } from './users.tsx'
 import {
   deleteUser,
@@ -149,6 +150,7 @@ export function UserEditor({ generated, onGenerate, onDeleted, ...part }: UserEd
           </button>
         </div>
       )}
+      {item === 'new' && <UserPaste {...actions} />}
       {!isAbsent && stored !== undefined && (
         <>
           <Facts

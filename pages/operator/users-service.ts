@@ -40,6 +40,19 @@ export async function saveUser(known: StoredUser | undefined, user: UserFields) 
   return withVersion(await request('PUT', `users/${known.id}`, { sent: { user }, headers }))
 }
 
+/** What became of one user of many. */
+export interface UserEntry {
+  readonly status: 201 | 422
+  /** Messages by field. */
+  readonly errors: Readonly<Record<string, readonly string[]>>
+}
+
+/** Creates up to 100 users, or none if it throws. */
+export async function createUsers(users: readonly UserFields[]): Promise<readonly UserEntry[]> {
+  const { body } = await request('POST', 'users', { sent: { users } })
+  return (body as { readonly data: readonly UserEntry[] }).data
+}
+
 /** Throws as `saveUser`. */
 export async function deleteUser({ id, etag }: StoredUser): Promise<void> {
   await request('DELETE', `users/${id}`, { headers: { 'If-Match': etag } })

@@ -214,6 +214,30 @@ describe.skipIf(!canOpenPages)('GET /#users in a browser', () => {
     expect(unexpected()).toEqual([])
   })
 
+  test('creates the users of pasted lines, and keeps those that are refused', async () => {
+    const { page, rowsOf, button, shows, textOf, unexpected } = await openUsers({}, '#users/new')
+    const many = Array.from({ length: 100 }, (_, index) => `u${index}@example.com, User ${index}`)
+    const lines = [
+      'Cid Lee <cid@example.com>',
+      '',
+      '"Dan"\tdan@example.com',
+      ...many,
+      'Eve',
+      'Ann ann@example.com;',
+    ]
+    await page.locator('#user-paste').fill(lines.join('\n'))
+    await button('Create them').click()
+    await shows('message', 'Created 102 users.')
+    expect(await textOf('user-paste-faults')).toBe(
+      "Eve: email can't be blank Ann ann@example.com;: email has already been taken",
+    )
+    expect(await page.locator('#user-paste').inputValue()).toBe('Eve\nAnn ann@example.com;')
+    await page.locator('#user-search').fill('dan')
+    await shows('users-found', /^1 user$/)
+    expect((await rowsOf('users'))[0]?.slice(0, 2)).toEqual(['Dan', 'dan@example.com'])
+    expect(unexpected()).toEqual([])
+  })
+
   test('after another change nothing is overwritten, and the reader decides', async () => {
     const { ops, page, button, shows, hasFocus, unexpected } = await openUsers({}, '#users/1')
     const name = page.locator('#user-name')
