@@ -9,7 +9,7 @@ const SOURCE = fileURLToPath(new URL('../src', import.meta.url))
 const ALLOWED = tableOf(`
   main: cli
   library: clocks errors limits/rules records
-  cli: access cli/limits cli/serve cli/terminal cli/transfer config database-work errors limits limits/rules
+  cli: access cli/limits cli/serve cli/terminal cli/transfer config database-work errors limits
       open-database storage version
   records: config errors limits/rules open-database service
   cli/serve: config errors limits/rules management open-blocklist open-database open-limits ops ops/management server
@@ -40,7 +40,7 @@ const ALLOWED = tableOf(`
   app: access config http http/pages limits ops server users version
   users: errors http http/openapi users/passwords
   ops: config http http/openapi waiting
-  limits: errors http limits/rules waiting
+  limits: config errors http limits/rules waiting
   http/pages: errors http http/openapi
   users/passwords: errors users/passwords/digests
   users/passwords/digests: native-package

@@ -10,10 +10,9 @@ import {
   type Scope,
   scopesAmong,
 } from '../access/api-key.ts'
+import { durationMs } from '../config/values.ts'
 import { OperatorError } from '../errors.ts'
 import { MAX_DATE_MS } from '../limits/ban-store.ts'
-import { textInWords } from '../limits/rules/describe-rules.ts'
-import { durationMs } from '../limits/rules/rule-values.ts'
 import { openStorageForCommand } from '../open-database.ts'
 import { readConfig } from './terminal/read-config.ts'
 import {
@@ -24,7 +23,9 @@ import {
   print,
   printJson,
   type Terminal,
+  textInWords,
   UsageError,
+  wrongValue,
 } from './terminal/terminal.ts'
 
 export interface CreateFlags extends JsonFlags {
@@ -106,14 +107,17 @@ function parseScopes(texts: readonly string[]): readonly Scope[] {
   const words = texts.flatMap(text => text.split(',')).map(word => word.trim())
   const unknown = words.find(word => !SCOPES.some(scope => scope === word))
   if (unknown === undefined) return scopesAmong(words)
-  throw new UsageError(`--scope was ${textInWords(unknown)}; it may be ${SCOPES.join(', ')}`)
+  throw wrongValue('--scope', unknown, SCOPES.join(', '))
 }
 
 function lifeMs(time: string): number {
   const ms = durationMs(time)
   if (ms !== undefined) return ms
-  const may = 'it may be a time such as "90d" or "1 hour", more than 0 and at most a year'
-  throw new UsageError(`--expires was ${textInWords(time)}; ${may}`)
+  throw wrongValue(
+    '--expires',
+    time,
+    'a time such as "90d" or "1 hour", more than 0 and at most a year',
+  )
 }
 
 /** A key as `--json` prints it. */

@@ -95,11 +95,20 @@ export const hostNames = listOrAll(
  * Parses a time such as `30s`, `500ms`, `1 minute` or `2 hours`, or a number of seconds without a unit. Returns
  * milliseconds, or `undefined` for any other text.
  */
-export function parseDuration(text: string): number | undefined {
+function parseDuration(text: string): number | undefined {
   const [, digits, ms, unit = 's'] =
     /^(\d{1,12}) *(?:(ms)|([smhd]|seconds?|minutes?|hours?|days?))?$/i.exec(text) ?? []
   const seconds = { s: 1, m: 60, h: 3600, d: 86_400 }[unit.charAt(0).toLowerCase()] ?? 0
   return digits === undefined ? undefined : Number(digits) * (ms ? 1 : seconds * 1000)
+}
+
+const YEAR_MS = 365 * 86_400_000
+
+/** The milliseconds of a time as `parseDuration` reads it, or of a number of seconds; `undefined` unless above 0 and at most a year. */
+export function durationMs(value: unknown): number | undefined {
+  if (typeof value !== 'string' && typeof value !== 'number') return undefined
+  const ms = typeof value === 'number' ? value * 1000 : parseDuration(value)
+  return ms !== undefined && ms > 0 && ms <= YEAR_MS ? ms : undefined
 }
 
 function parseSize(text: string): number | undefined {

@@ -1,3 +1,4 @@
+import { durationMs } from '../config/values.ts'
 import {
   type BanControl,
   type BanMistake,
@@ -11,7 +12,6 @@ import type { Ban, BanStore } from './ban-store.ts'
 import type { Limiter } from './limiter.ts'
 import { namedKey } from './rules/client-key.ts'
 import { keyInWords } from './rules/describe-rules.ts'
-import { durationMs } from './rules/rule-values.ts'
 import type { CompiledBan } from './rules/rules-schema.ts'
 
 /** What decides whether an order can be carried out. */

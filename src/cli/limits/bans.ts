@@ -1,10 +1,9 @@
 import type { Config } from '../../config/settings.ts'
+import { durationMs } from '../../config/values.ts'
 import { OperatorError } from '../../errors.ts'
 import { checkBanOrder } from '../../limits/ban-orders.ts'
 import { type Ban, type BanStore, endOf, jsonOf, remainingOf } from '../../limits/ban-store.ts'
 import { possibleKeys } from '../../limits/rules/client-key.ts'
-import { textInWords } from '../../limits/rules/describe-rules.ts'
-import { durationMs } from '../../limits/rules/rule-values.ts'
 import { openStorageForCommand } from '../../open-database.ts'
 import { readLimits } from '../../open-limits.ts'
 import { readConfig } from '../terminal/read-config.ts'
@@ -15,7 +14,9 @@ import {
   notify,
   type Outcome,
   type Terminal,
+  textInWords,
   UsageError,
+  wrongValue,
 } from '../terminal/terminal.ts'
 
 /** The bans in force, ordered by rule and then by client. */
@@ -60,8 +61,7 @@ const NAMES = { rule: 'RULE', client: 'KEY', for: '--for' } as const
 export async function addBan(terminal: Terminal, order: BanAddition): Promise<Outcome> {
   const { for: time } = order
   if (time !== undefined && durationMs(time) === undefined) {
-    const may = 'it may be a time such as "1 hour", more than 0 and at most a year'
-    throw new UsageError(`--for was ${textInWords(time)}; ${may}`)
+    throw wrongValue('--for', time, 'a time such as "1 hour", more than 0 and at most a year')
   }
   const config = readConfig(terminal)
   const { limitsFile, cacheStore } = config

@@ -1,11 +1,11 @@
 import { maskCredentials } from '../../config/url-parts.ts'
 import { OperatorError } from '../../errors.ts'
-import { type PlainRule, plainRules, textInWords } from '../../limits/rules/describe-rules.ts'
+import { type PlainRule, plainRules } from '../../limits/rules/describe-rules.ts'
 import { findWarnings } from '../../limits/rules/rule-warnings.ts'
 import type { CheckedLimits } from '../../limits/rules/rules-schema.ts'
 import { readLimits, ruleSurroundings } from '../../open-limits.ts'
 import { readConfig } from '../terminal/read-config.ts'
-import { notify, type Outcome, type Terminal } from '../terminal/terminal.ts'
+import { notify, type Outcome, type Terminal, textInWords } from '../terminal/terminal.ts'
 
 /**
  * The rules of a file with their defaults, in the order in which a request meets them; warnings go to standard error. Throws

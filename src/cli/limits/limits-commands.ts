@@ -41,6 +41,7 @@ export function addLimitsCommands(program: Command, { terminal, run }: CommandCo
         options,
       ),
     )
+  const load = () => import('./bans.ts')
   const bans = program
     .command('bans')
     .description('list, lift or add bans; running services obey within two seconds')
@@ -48,9 +49,7 @@ export function addLimitsCommands(program: Command, { terminal, run }: CommandCo
     .command('list')
     .description('print the bans in force, ordered by rule and client')
     .addOption(jsonOption())
-    .action((flags: JsonFlags) =>
-      run(async () => (await import('./bans.ts')).listBans(terminal), flags),
-    )
+    .action((flags: JsonFlags) => run(async () => (await load()).listBans(terminal), flags))
   bans
     .command('lift')
     .argument('[KEY]', 'the client: an address, or another key as `bans list` prints it')
@@ -59,7 +58,7 @@ export function addLimitsCommands(program: Command, { terminal, run }: CommandCo
     .option('--all', 'all bans')
     .addOption(jsonOption())
     .action((key: string | undefined, flags: Omit<LiftOptions, 'key'>) =>
-      run(async () => (await import('./bans.ts')).liftBans(terminal, { ...flags, key }), flags),
+      run(async () => (await load()).liftBans(terminal, { ...flags, key }), flags),
     )
   bans
     .command('add')
@@ -72,10 +71,7 @@ export function addLimitsCommands(program: Command, { terminal, run }: CommandCo
     .option('--for <TIME>', 'for example "1 hour"; the bantime of the rule if left out')
     .addOption(jsonOption())
     .action((rule: string, client: string, flags: JsonFlags & { for?: string }) =>
-      run(
-        async () => (await import('./bans.ts')).addBan(terminal, { ...flags, rule, client }),
-        flags,
-      ),
+      run(async () => (await load()).addBan(terminal, { ...flags, rule, client }), flags),
     )
 }
 

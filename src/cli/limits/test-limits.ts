@@ -3,21 +3,22 @@ import pino from 'pino'
 import { SCOPES } from '../../access/api-key.ts'
 import { createClocks } from '../../clocks.ts'
 import type { Config } from '../../config/settings.ts'
-import { textInWords } from '../../limits/rules/describe-rules.ts'
-import { durationMs } from '../../limits/rules/rule-values.ts'
+import { durationMs } from '../../config/values.ts'
 import type { CheckedLimits } from '../../limits/rules/rules-schema.ts'
 import type { RuleReport } from '../../limits/tallies.ts'
 import { openService } from '../../service.ts'
 import { readConfig } from '../terminal/read-config.ts'
-import { EXIT, type JsonFlags, notify, type Outcome, type Terminal } from '../terminal/terminal.ts'
-import { readLimitsFile } from './check-limits.ts'
 import {
-  parseRequest,
-  type RequestOptions,
-  sendTrial,
-  type TrialRequest,
-  wrong,
-} from './trial-request.ts'
+  EXIT,
+  type JsonFlags,
+  notify,
+  type Outcome,
+  type Terminal,
+  textInWords,
+  wrongValue,
+} from '../terminal/terminal.ts'
+import { readLimitsFile } from './check-limits.ts'
+import { parseRequest, type RequestOptions, sendTrial, type TrialRequest } from './trial-request.ts'
 
 /** The options of `limits test` as they were given. */
 export interface TrialOptions extends RequestOptions, JsonFlags {
@@ -182,13 +183,13 @@ function errorInWords(line: string): string {
 function parseTimes(text: string): number {
   const times = /^\d{1,6}$/.test(text) ? Number(text) : 0
   if (times < 1 || times > MAX_TIMES) {
-    throw wrong('--times', text, `a whole number from 1 to ${MAX_TIMES}`)
+    throw wrongValue('--times', text, `a whole number from 1 to ${MAX_TIMES}`)
   }
   return times
 }
 
 function parseEvery(text: string): number {
   const ms = text === '0' ? 0 : durationMs(text)
-  if (ms === undefined) throw wrong('--every', text, '0, or a time such as "10 seconds"')
+  if (ms === undefined) throw wrongValue('--every', text, '0, or a time such as "10 seconds"')
   return ms
 }

@@ -11,9 +11,8 @@ import { duplexPair } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { API_KEY_NAME_RULE, isApiKeyName } from '../../access/api-key.ts'
 import { OperatorError } from '../../errors.ts'
-import { textInWords } from '../../limits/rules/describe-rules.ts'
 import type { HttpServer } from '../../server/server.ts'
-import { UsageError } from '../terminal/terminal.ts'
+import { wrongValue } from '../terminal/terminal.ts'
 
 /** The options of a request as they were given. */
 export interface RequestOptions {
@@ -35,13 +34,17 @@ export function parseRequest(options: RequestOptions) {
   const { path, ip, header, key, body } = options
   const method = options.method.toUpperCase()
   if (!METHODS.includes(method) || method === 'CONNECT') {
-    throw wrong('--method', options.method, 'a method such as GET')
+    throw wrongValue('--method', options.method, 'a method such as GET')
   }
   if (!/^\/[\x21-\x7e]*$/.test(path)) {
-    throw wrong('--path', path, 'a path that begins with /, with a query or not, percent-encoded')
+    throw wrongValue(
+      '--path',
+      path,
+      'a path that begins with /, with a query or not, percent-encoded',
+    )
   }
-  if (isIP(ip) === 0) throw wrong('--ip', ip, 'an address such as 198.51.100.7')
-  if (key !== undefined && !isApiKeyName(key)) throw wrong('--key', key, API_KEY_NAME_RULE)
+  if (isIP(ip) === 0) throw wrongValue('--ip', ip, 'an address such as 198.51.100.7')
+  if (key !== undefined && !isApiKeyName(key)) throw wrongValue('--key', key, API_KEY_NAME_RULE)
   return { method, path, ip, headers: header.map(parseHeader), key, body }
 }
 
@@ -53,19 +56,14 @@ function parseHeader(text: string): HeaderLine {
   const name = text.slice(0, Math.max(colon, 0)).trim()
   const value = text.slice(colon + 1).trim()
   const mayBe = 'a header such as "Accept: text/html", but none that frames the message'
-  if (OWN_HEADERS.includes(name.toLowerCase())) throw wrong('--header', text, mayBe)
+  if (OWN_HEADERS.includes(name.toLowerCase())) throw wrongValue('--header', text, mayBe)
   try {
     validateHeaderName(name)
     validateHeaderValue(name, value)
   } catch {
-    throw wrong('--header', text, mayBe)
+    throw wrongValue('--header', text, mayBe)
   }
   return [name, value]
-}
-
-/** The error for an option with a wrong value. */
-export function wrong(option: string, value: string, mayBe: string): UsageError {
-  return new UsageError(`${option} was ${textInWords(value)}; it may be ${mayBe}`)
 }
 
 const TIMEOUT_MS = 10_000

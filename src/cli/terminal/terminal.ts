@@ -120,3 +120,13 @@ export function jsonOption(): Option {
 
 /** A mistake in the command line that commander does not find. */
 export class UsageError extends Error {}
+
+/** The error for an option or argument with a wrong value. */
+export function wrongValue(option: string, value: string, mayBe: string): UsageError {
+  return new UsageError(`${option} was ${textInWords(value)}; it may be ${mayBe}`)
+}
+
+/** A text as it is, or in quotes if it has blanks, line breaks or other unusual characters. */
+export function textInWords(text: string): string {
+  return /^[\w.:/@%+*-]+$/.test(text) ? text : JSON.stringify(text)
+}

@@ -1,16 +1,11 @@
 import { isRegExp } from 'node:util/types'
+import { durationMs } from '../../config/values.ts'
 import type { Key } from './limits-file.ts'
-import { durationMs } from './rule-values.ts'
 import { type CheckedLimits, RULE_KINDS, type RuleKind } from './rules-schema.ts'
 
 /** What a rule counts by, as in `ip and header:X-Api-Key`. */
 export function keyInWords(key: Key = 'ip'): string {
   return [key].flat().map(toPlain).join(' and ')
-}
-
-/** A text as it is, or in quotes if it has blanks, line breaks or other unusual characters. */
-export function textInWords(text: string): string {
-  return /^[\w.:/@%+*-]+$/.test(text) ? text : JSON.stringify(text)
 }
 
 /** What each kind of rule has where the file says nothing else. */

@@ -1,25 +1,12 @@
 import { isRegExp } from 'node:util/types'
 import type { Request } from 'express'
 import { z } from 'zod'
-import { parseDuration } from '../../config/values.ts'
+import { durationMs } from '../../config/values.ts'
 import { ACTIONS, type Action } from '../../http/actions.ts'
 import { compileKey, isKeyName, type KeyOf, listKeyNames } from './client-key.ts'
 import type { Answer, Duration, Key, Patterns, RateLimitRule } from './limits-file.ts'
 import { compileAddresses, compilePatterns, type TextTest } from './patterns.ts'
 import { requireSync } from './require-sync.ts'
-
-const YEAR_MS = 365 * 86_400_000
-
-/** The milliseconds of a time; `undefined` unless it is above zero and at most a year. */
-export function durationMs(value: unknown): number | undefined {
-  if (typeof value !== 'string' && typeof value !== 'number') return undefined
-  const ms = typeof value === 'number' ? value * 1000 : parseDuration(value)
-  return ms !== undefined && ms > 0 && ms <= YEAR_MS ? ms : undefined
-}
-
-function isDuration(value: unknown): boolean {
-  return durationMs(value) !== undefined
-}
 
 function isFunction(value: unknown): boolean {
   return typeof value === 'function'
@@ -47,38 +34,43 @@ export const flag = z.boolean('must be true or false')
 
 export const count = custom<number>(isCount, 'must be a whole number from 1')
 
-/** Parses to the number, or to a function that throws if its result is not such a number. */
-export const countOrFunction = custom<RateLimitRule['to']>(
-  value => isCount(value) || isFunction(value),
-  'must be a whole number from 1, or a function',
-).transform(to => {
-  if (typeof to === 'number') return to
-  return (request: Request): number => {
-    const result = requireSync(to(request))
-    if (!isCount(result)) throw new TypeError(`to returned ${String(result)}`)
-    return result
-  }
-})
-
 /** Parses to milliseconds. */
 export const duration = custom<Duration>(
-  isDuration,
+  value => durationMs(value) !== undefined,
   'must be a time such as "1 day", more than 0 and at most a year',
 ).transform(value => durationMs(value) as number)
 
-/** Parses to milliseconds, or to a function that throws if its result is not such a time. */
-export const durationOrFunction = custom<RateLimitRule['within']>(
-  value => isDuration(value) || isFunction(value),
-  'must be a time such as "1 minute", or a function',
-).transform(within => {
-  if (typeof within !== 'function') return durationMs(within) as number
-  return (request: Request): number => {
-    const result = requireSync(within(request))
-    const ms = durationMs(result)
-    if (ms === undefined) throw new TypeError(`within returned ${String(result)}`)
-    return ms
-  }
-})
+/** Parses to the number that `parse` makes of a value, or to a function that throws if `parse` makes none of its result. */
+function numberOrFunction<Name extends 'to' | 'within'>(
+  name: Name,
+  parse: (value: unknown) => number | undefined,
+  need: string,
+) {
+  return custom<RateLimitRule[Name]>(
+    value => isFunction(value) || parse(value) !== undefined,
+    `must be ${need}, or a function`,
+  ).transform(given => {
+    if (typeof given !== 'function') return parse(given) as number
+    return (request: Request): number => {
+      const result = requireSync<unknown>(given(request))
+      const number = parse(result)
+      if (number === undefined) throw new TypeError(`${name} returned ${String(result)}`)
+      return number
+    }
+  })
+}
+
+export const countOrFunction = numberOrFunction(
+  'to',
+  value => (isCount(value) ? value : undefined),
+  'a whole number from 1',
+)
+
+export const durationOrFunction = numberOrFunction(
+  'within',
+  durationMs,
+  'a time such as "1 minute"',
+)
 
 /** A function of the file. What it takes and returns is only known when it is called. */
 export function functionOf<T>(message: string): z.ZodType<T, T> {
