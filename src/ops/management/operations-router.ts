@@ -59,9 +59,10 @@ export function createOperationsRouter(
 
   async function showStatus({ url }: Request): Promise<Reply> {
     const since = parseSince(url)
-    const users = withinPatience(COUNT_MS, operations.countUsers()).catch(() => undefined)
     const report = await operations.report()
-    const counted = { ...(await metrics.report()), users: await users }
+    // After the report, in which this would be a call that waits.
+    const users = await withinPatience(COUNT_MS, operations.countUsers()).catch(() => undefined)
+    const counted = { ...(await metrics.report()), users }
     return jsonReply(200, statusOf(report, { counted, now: now(), history: history.read(since) }))
   }
 
