@@ -15,11 +15,11 @@ export interface Clocks {
    * Not `os.uptime()`, which containers may have of their own.
    */
   readonly uptimeNow: () => number
-  /** Of a test: replaces the clock of a database server. Milliseconds since the epoch. */
+  /** Only for tests: replaces the clock of a database server. Milliseconds since the epoch. */
   readonly serverNow?: (() => number) | undefined
 }
 
-/** Of the machine: taken before a test replaces it. */
+/** The machine's own clock, taken before a test can replace it. */
 const { now: machineNow } = Date
 
 /** A clock of the machine that follows `Date` as soon as a test has replaced that. */

@@ -20,8 +20,8 @@ export interface CopyBetween extends Pick<CopyOptions, 'onProgress' | 'signal'> 
 
 /** Copies everything from one database into another. Throws `OperatorError`, and the reason of `signal`. */
 export async function copyDatabases({ from, to, environment, ...options }: CopyBetween) {
-  const sourceLocation = readDatabaseOption({ name: '--from', url: from }, environment)
-  const targetLocation = readDatabaseOption({ name: '--to', url: to }, environment)
+  const sourceLocation = readDatabaseOption('--from', from, environment)
+  const targetLocation = readDatabaseOption('--to', to, environment)
   requireTwo(sourceLocation, targetLocation)
   keepTemporaryFilesBy(targetLocation, environment)
   keepTemporaryFilesBy(sourceLocation, environment)

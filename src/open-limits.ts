@@ -11,7 +11,7 @@ import { createMemoryCounterStore } from './limits/memory-counter-store.ts'
 import { createNotices } from './limits/notices.ts'
 import { createRefusedClients } from './limits/refused-clients.ts'
 import { loadLimits } from './limits/rules/load-limits.ts'
-import { findWarnings, type RuleSurroundings } from './limits/rules/rule-warnings.ts'
+import { findWarnings } from './limits/rules/rule-warnings.ts'
 import { type CheckedLimits, NO_LIMITS } from './limits/rules/rules-schema.ts'
 import type { LimitsReport } from './limits/tallies.ts'
 import type { Storage } from './storage/storage.ts'
@@ -154,17 +154,9 @@ async function reload(path: string, { config, log, limiter }: ReloadParts): Prom
   }
 }
 
-/** The settings that decide whether rules can work. */
-export function ruleSurroundings({
-  cacheStore,
-  apiKeys,
-}: Pick<Config, 'cacheStore' | 'apiKeys'>): RuleSurroundings {
-  return { isCounting: cacheStore !== 'none', hasKeys: apiKeys === 'required' }
-}
-
 /** Logs what in the rules may be a mistake. */
 function logWarnings({ limits, config, log }: Pick<LimitsOptions, 'limits' | 'config' | 'log'>) {
-  for (const warning of findWarnings(limits, ruleSurroundings(config))) {
+  for (const warning of findWarnings(limits, config)) {
     log.warn({ warning }, 'limits may not work as intended')
   }
 }

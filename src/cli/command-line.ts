@@ -64,7 +64,7 @@ export async function runCommandLine(
   const program = createProgram({ terminal, run }, onHelp)
   const [first = '-'] = args
   const isServe = first.startsWith('-') && !OPTIONS_OF_ALL.includes(first)
-  // Each write has its error. Without a listener a stream would end the process in the middle of a command.
+  // Each write reports its own error. A stream emits it too, which would end the process without a listener.
   const ignore = () => {}
   for (const stream of [stdout, stderr]) stream.on('error', ignore)
   try {

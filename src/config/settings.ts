@@ -279,14 +279,11 @@ export function describeMistake(name: string, text: string, mistake: string): st
   return `${name} was ${quote(text)}: ${mistake}`
 }
 
-/** An option of a command that names a database as DATABASE_URL does. */
-export interface DatabaseOption {
-  readonly name: '--from' | '--to'
-  readonly url: string
-}
-
-/** Reads such an option. The variables of libpq add what the URL leaves out. Throws `OperatorError`. */
-export function readDatabaseOption({ name, url }: DatabaseOption, environment: Environment) {
+/**
+ * Reads an option that names a database as DATABASE_URL does. The variables of libpq add what the URL leaves out. Throws
+ * `OperatorError`.
+ */
+export function readDatabaseOption(name: string, url: string, environment: Environment) {
   const variables = merge(readEnvFile('.env').values, environment)
   const problems: string[] = []
   const location = readText(databaseUrl, { name, text: url }, variables, problems)

@@ -35,7 +35,7 @@ function isDecodable(text: string): boolean {
   }
 }
 
-/** What holds a password has no such form: a path or a word, perhaps with a port or the scheme of files, or `:memory:`. */
+/** Text that holds no password: a path or a word, perhaps with a port or the scheme of files, or `:memory:`. */
 const PLAIN = /^\s*["'`]?(?:(?:file:|sqlite:|[a-z]:)?[^:@=%\s]*(?::\d{1,5})?|:memory:)["'`]?\s*$/i
 
 /**

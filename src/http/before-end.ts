@@ -3,7 +3,7 @@ import type { Response } from 'express'
 declare global {
   namespace Express {
     interface Response {
-      /** What `beforeEnd` was given, and has not begun. */
+      /** The work that `beforeEnd` was given and that has not begun. */
       workBeforeEnd?: readonly EndWork[] | undefined
     }
   }

@@ -34,7 +34,7 @@ function readForwardedAddresses(app: Application): void {
   const isTrusted: Trust = app.get('trust proxy fn')
   const trust: Trust = (address = LOOPBACK, hop) => isTrusted(withoutPort(address), hop)
   app.set('trust proxy fn', trust)
-  // Of a program on a Unix socket that forwards none. If such programs are not trusted, it may be anybody's.
+  // The address of a trusted program on a Unix socket that forwards none. Without trust it is unknown.
   const own = isTrusted(LOOPBACK, 0) ? LOOPBACK : undefined
   const { request: prototype } = app as unknown as { readonly request: Request }
   Object.defineProperty(prototype, 'ip', {

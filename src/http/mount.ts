@@ -6,8 +6,8 @@ const PREFIX = /^((?:\/[^/,]+)+)\/?$/
 
 /**
  * The path under which clients find this application, for URLs; empty without one: what a trusted proxy has removed, then where
- * another application has mounted this one. Clients may choose either, if a proxy passes their header on or the mount has a
- * parameter.
+ * another application has mounted this one. It may be a client's text: proxies may pass the header on, and the path of a mount
+ * may have a parameter.
  */
 export function mountPath(request: Request): string {
   const { headers, baseUrl = '' } = request

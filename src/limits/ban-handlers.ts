@@ -23,8 +23,8 @@ export function denyBanned(rule: CompiledBan, parts: RuleParts): RequestHandler 
 }
 
 /**
- * The other handler of a ban rule: counts what matches as a strike, and bans the client at the last one. Counts are exact, so one
- * request alone sees the one that is `maxretry`. A later one bans the client if that has not happened.
+ * The other handler of a ban rule: counts what matches as a strike, and bans the client at the last one. Counts are exact, so
+ * exactly one request gets the count `maxretry`. If that did not ban the client, a later request does.
  */
 export function countStrike(rule: CompiledBan, parts: RuleParts): RequestHandler {
   const { limit, banMs, isDryRun, deniesStrikes } = rule
@@ -136,8 +136,8 @@ export type StrikeOptions = Pick<RuleParts, 'store' | 'notices'>
 const KNOWN_AFTER_MS = 10_000
 
 /**
- * Resets the count of a client whose ban was made or lifted. With `bannedForMs`, what is left of its ban, it does so once other
- * services know the ban, because until then the count tells them, but well before the ban ends. A failure of the store is logged.
+ * Resets the count of a client whose ban was made or lifted. `bannedForMs` is what is left of its ban: the reset then waits until
+ * other services know the ban, which they see by the count until then, but never beyond half of it. A failure is logged.
  */
 export async function forgetStrikes(
   { rule, clientKey: key }: Pick<Ban, 'rule' | 'clientKey'>,

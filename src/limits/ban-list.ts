@@ -46,7 +46,7 @@ interface Entry {
   readonly ban: Ban & BanId
   /** By the monotonic clock. */
   readonly endsAt: number
-  /** Whether it replaces one that has ended here, but not yet by the clock of the store. */
+  /** Whether saving it may replace an earlier ban, which has ended by the clock here but perhaps not by that of the store. */
   readonly replaces: boolean
   /** The number of the first read of the store that must find it. Infinity while it is not saved. */
   firstRead: number

@@ -103,8 +103,8 @@ export function createFallbackCounterStore(
       const timeOfRequest = leftMs < patienceMs ? patience.begin(leftMs, settleLocally) : silence
       if (leftMs <= 0) settleLocally()
       // A loss settles locally whatever waits.
-      const answered = toPromise(() => askStore(shared))
-      void answered
+      // It may throw, too.
+      void new Promise<T>(answered => answered(askStore(shared)))
         .then(value => settle(() => value), loseOnce)
         .then(() => {
           silence.end()
@@ -131,8 +131,4 @@ export function createFallbackCounterStore(
       patience.giveUpAll()
     },
   }
-}
-
-async function toPromise<T>(ask: () => T | Promise<T>): Promise<T> {
-  return ask()
 }

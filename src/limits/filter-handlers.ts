@@ -88,7 +88,7 @@ export function track(rule: CompiledTrack, parts: RuleParts): RequestHandler {
   const { tally, onMatch, count } = guardRule(rule, parts)
 
   async function report(state: LimitState): Promise<void> {
-    // Without a limit, each match is the first over none.
+    // Without a limit every match is reported, as if it were the first over a limit of 0.
     const counted = 'limit' in rule ? await count(state) : 1
     if (counted === undefined) return
     tallyPass(tally)

@@ -29,7 +29,7 @@ export function createLimitHeaders(): AddLimitHeaders {
   }
 }
 
-/** Before the limits count a request once more. */
+/** Removes what the limits have added so far, before they count the request once more. */
 export function dropLimitHeaders(request: Request): void {
   const { RateLimit: _state, 'RateLimit-Policy': _policy, ...others } = request.replyHeaders ?? {}
   request.replyHeaders = others

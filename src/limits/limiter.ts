@@ -14,11 +14,7 @@ import { type CheckedLimits, type CompiledRateLimit, RULE_KINDS } from './rules/
 import { createTallies, type RuleReport, type Tallies } from './tallies.ts'
 
 /** The difference between two sets of rules; rules by kind and name, as in `throttle "posts"`. */
-export interface RuleChanges {
-  readonly came: readonly string[]
-  readonly went: readonly string[]
-  readonly changed: readonly string[]
-}
+export type RuleChanges = ReturnType<typeof compareRules>
 
 /** The limits of a service, as middleware whose rules can be changed while it runs. */
 export type Limiter = ReturnType<typeof createLimiter>
@@ -163,7 +159,7 @@ function chain(handlers: readonly RequestHandler[]): RequestHandler {
   }
 }
 
-function compareRules(previous: CheckedLimits, current: CheckedLimits): RuleChanges {
+function compareRules(previous: CheckedLimits, current: CheckedLimits) {
   const before = sourcesByRule(previous)
   const after = sourcesByRule(current)
   const isChanged = (rule: string) =>

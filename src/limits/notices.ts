@@ -111,7 +111,7 @@ export function createNotices(options: RuleLinesOptions) {
   }
 }
 
-/** The notice of a rule's decision. A rule that cannot count has nothing of counts in it. */
+/** The notice of a rule's decision. It has key, count, limit and period only if the rule can count. */
 export function noticeOf(
   { type, name, isDryRun, limit: own }: NamedRule & { readonly limit?: unknown },
   { request, key, count, limit, windowMs: period }: LimitState,

@@ -6,7 +6,7 @@ const MINUTES = 15
 /** The most clients that are shown. */
 const MAX_SHOWN = 10
 
-/** The most clients that are counted in a minute, and of each minute before it. */
+/** The most clients that are counted in the current minute, and that are kept of each earlier one. */
 const MAX_COUNTED = 1000
 const MAX_KEPT = 100
 

@@ -8,7 +8,7 @@ export interface Tally {
   type: RuleType
   rule: string
   isDryRun: boolean
-  /** Requests that the rule matched and, if it counts, counted. One of several users is several. */
+  /** Requests that the rule matched and, if it counts, counted. A request with several users counts as several. */
   counted: number
   /** Of those, requests that the rule let pass, and not only because it is in dry run. */
   passed: number

@@ -24,7 +24,7 @@ const LONG_TURN_MS = 5
 /** After this many turns without a new connection nobody is waiting to connect. */
 const CONNECTING_TURNS = 3
 
-/** How many requests are scheduled for a slice. Each has a callback of its own, so that all its work counts as its time. */
+/** How many requests are scheduled for a slice. Each has its own callback: what it defers then counts for its slice, too. */
 const BATCH = 1000
 
 /**

@@ -42,14 +42,9 @@ export interface HttpServerOptions extends Omit<ClientErrorOptions, 'connections
  * How long a client may take to send the headers of a request, to send all of it, and to accept some bytes of a response, in
  * milliseconds; and how often that is checked.
  */
-export interface Timeouts {
-  readonly headersMs: number
-  readonly requestMs: number
-  readonly takeMs: number
-  readonly checkEveryMs: number
-}
-
 const TIMEOUTS = { headersMs: 10_000, requestMs: 25_000, takeMs: TAKE_MS, checkEveryMs: 1000 }
+
+export type Timeouts = Readonly<typeof TIMEOUTS>
 
 /** A server for `app` that does not listen yet. If `timeouts` is left out, `TIMEOUTS` apply. */
 export function createHttpServer(options: HttpServerOptions) {

@@ -58,7 +58,7 @@ export function createStopping() {
     while (performance.now() < endsAt && (server.listening || connections.size > 0)) {
       await sleep(ARRIVAL_MS)
       // One more turn of the event loop reads all that has arrived, however busy the process was, and accepts a connection
-      // if the system holds any: libuv may accept only one in each. After a whole backlog, the next were not sent before.
+      // if the system holds any: libuv may accept only one in each. What comes after a whole backlog was sent after the stop began.
       const before = accepted
       await nextTurn()
       refusesAll ||= accepted === before || accepted > LISTEN_BACKLOG

@@ -3,7 +3,7 @@ import { OperatorError } from '../../errors.ts'
 import { type PlainRule, plainRules } from '../../limits/rules/describe-rules.ts'
 import { findWarnings } from '../../limits/rules/rule-warnings.ts'
 import type { CheckedLimits } from '../../limits/rules/rules-schema.ts'
-import { readLimits, ruleSurroundings } from '../../open-limits.ts'
+import { readLimits } from '../../open-limits.ts'
 import { readConfig } from '../terminal/read-config.ts'
 import { notify, type Outcome, type Terminal, textInWords } from '../terminal/terminal.ts'
 
@@ -12,9 +12,9 @@ import { notify, type Outcome, type Terminal, textInWords } from '../terminal/te
  * `OperatorError` with a line for each mistake.
  */
 export async function checkLimitsFile(terminal: Terminal, file: string): Promise<Outcome> {
-  const surroundings = ruleSurroundings(readConfig(terminal))
+  const config = readConfig(terminal)
   const limits = await readLimitsFile(file)
-  for (const warning of findWarnings(limits, surroundings)) {
+  for (const warning of findWarnings(limits, config)) {
     notify(terminal, `warning: ${warning}`)
   }
   const rules = plainRules(limits)

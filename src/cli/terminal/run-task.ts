@@ -1,8 +1,8 @@
 import { counted, grouped, inWords, notify, type Terminal } from './terminal.ts'
 
 /**
- * Tells that `done` units are done, after those that an `earlier` run did; `share` is the part of the whole, from 0 to 1, that both
- * are, if it is known.
+ * Reports that this run has done `done` units, and earlier runs `earlier`. `share`, if it is known, is how much of the whole both
+ * are together, from 0 to 1.
  */
 export type Progress = (done: number, share?: number, earlier?: number) => void
 

@@ -42,7 +42,7 @@ export function locateJson(text: string) {
   return {
     /** Members whose name occurs twice in their object: `JSON.parse` keeps only the last. */
     repeated,
-    /** Of the first mistake, unless that is a missing end. */
+    /** The line of the first syntax error; `undefined` if the text only ends too early. */
     faultLine,
     lineOf: (path: JsonPath): number => {
       let known = path

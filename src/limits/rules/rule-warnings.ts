@@ -1,16 +1,9 @@
 import { nearest } from '../../config/did-you-mean.ts'
+import type { Config } from '../../config/settings.ts'
 import { partsOf } from './client-key.ts'
 import type { Key, Matching } from './limits-file.ts'
 import { matchesAll } from './matchers.ts'
 import type { CheckedLimits } from './rules-schema.ts'
-
-/** What rules depend on besides the file. */
-export interface RuleSurroundings {
-  /** Whether anything is counted. */
-  readonly isCounting: boolean
-  /** Whether the service recognises API keys. */
-  readonly hasKeys: boolean
-}
 
 /**
  * Warnings about rules that are allowed but surely a mistake: they match everything, ask for a path that no request has, or
@@ -18,7 +11,7 @@ export interface RuleSurroundings {
  */
 export function findWarnings(
   limits: CheckedLimits,
-  { isCounting, hasKeys }: RuleSurroundings,
+  { cacheStore, apiKeys }: Pick<Config, 'cacheStore' | 'apiKeys'>,
 ): readonly string[] {
   const { safelist, blocklist, bans, throttle, track, rateLimits } = limits
   const warnings: string[] = []
@@ -41,7 +34,7 @@ export function findWarnings(
   }
   for (const [kind, rules] of Object.entries({ bans, throttle, track, rateLimits })) {
     for (const rule of rules) {
-      if (!hasKeys && partsOf(rule.source.by).includes('key')) {
+      if (apiKeys === 'off' && partsOf(rule.source.by).includes('key')) {
         warn(kind, rule, 'counts nothing: API_KEYS is off, so no request has a key')
       }
       for (const path of unknownBodyKeys(rule.source.by)) {
@@ -58,7 +51,7 @@ export function findWarnings(
   const hasCounting = [bans, throttle, track.filter(rule => 'limit' in rule), rateLimits].some(
     rules => rules.length > 0,
   )
-  if (!isCounting && hasCounting) {
+  if (cacheStore === 'none' && hasCounting) {
     warnings.push('CACHE_STORE is none: nothing is counted, so rules that count deny nothing')
   }
   return warnings

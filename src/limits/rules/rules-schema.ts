@@ -188,11 +188,6 @@ export type CompiledFilterRule = ReturnType<typeof filterRule> & { readonly type
 export type CompiledCounter = Pick<CompiledRateLimit, 'keyOf' | 'limit' | 'windowMs'>
 
 /** The rules of a service without limits. */
-export const NO_LIMITS: CheckedLimits = {
-  safelist: [],
-  blocklist: [],
-  bans: [],
-  throttle: [],
-  track: [],
-  rateLimits: [],
-}
+export const NO_LIMITS = Object.fromEntries(
+  RULE_KINDS.map(kind => [kind, []]),
+) as unknown as CheckedLimits

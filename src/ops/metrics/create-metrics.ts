@@ -29,10 +29,8 @@ export const DURATION_BOUNDS: readonly number[] = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 ]
 
-/** Upper bounds for the duration of a commit, in seconds. */
-const COMMIT_SECONDS_BOUNDS = [
-  0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
-]
+/** Upper bounds for the duration of a commit, in seconds: up to 2.5. */
+const COMMIT_SECONDS_BOUNDS = DURATION_BOUNDS.slice(0, -2)
 
 /** Upper bounds for the number of writes in a commit. */
 const COMMIT_WRITES_BOUNDS = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2000]
@@ -40,7 +38,7 @@ const COMMIT_WRITES_BOUNDS = [1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2000]
 /** Gauges of prom-client whose names are those of counters. Each is the sum over the types of another metric. */
 const MISNAMED = ['handles', 'requests', 'resources'].map(kind => `nodejs_active_${kind}_total`)
 
-/** What the monitor of Node says of a time too short to measure: NaN, or as the least 2^63 nanoseconds. */
+/** How Node's monitor reports a time too short to measure: NaN, or 2^63 nanoseconds as the minimum. */
 const UNMEASURED = /^(nodejs_eventloop_lag_\w+) (?:Nan|9223372036\S*)$/gm
 
 /** The lines about a counter, whose name has no such end in OpenMetrics. */
@@ -95,8 +93,8 @@ export function createMetrics(now: () => number) {
   })
 
   let report: ServiceReport
-  for (const { type, read, labelNames = [], ...names } of SERVICE_METRICS) {
-    const Kind = type === 'counter' ? Counter : Gauge
+  for (const { read, labelNames = [], ...names } of SERVICE_METRICS) {
+    const Kind = names.name.endsWith('_total') ? Counter : Gauge
     new Kind({
       ...{ ...names, labelNames: [...labelNames], registers },
       collect() {
@@ -111,7 +109,7 @@ export function createMetrics(now: () => number) {
 
   const errors = createNewestErrors(now)
   const keyNames = new Set<string>()
-  // Beside the histogram, because these are asked for every two seconds.
+  // Kept beside the histogram, which is too slow to read every two seconds.
   const byClass: Record<string, number> = { '2xx': 0, '3xx': 0, '4xx': 0, '5xx': 0, aborted: 0 }
   const byRange = new Array<number>(DURATION_BOUNDS.length + 1).fill(0)
   let inFlight = 0

@@ -10,8 +10,8 @@ interface Sample {
 
 /** A metric that is read when it is asked for. */
 interface Metric {
+  /** That of a counter ends with `_total`; all others are gauges. */
   readonly name: string
-  readonly type: 'counter' | 'gauge'
   /** One sentence, with the unit. */
   readonly help: string
   readonly labelNames?: readonly string[]
@@ -25,45 +25,38 @@ const NO_LABELS: Labels = {}
 export const SERVICE_METRICS: readonly Metric[] = [
   {
     name: 'http_requests_in_flight',
-    type: 'gauge',
     help: 'Number of requests that have begun and have not ended.',
     read: ({ requests }) => one(requests.inFlight),
   },
   {
     name: 'http_connections',
-    type: 'gauge',
     help: 'Number of open connections of clients.',
     read: ({ server }) => one(server.connections),
   },
   {
     name: 'http_requests_shed_total',
-    type: 'counter',
     help: 'Number of requests refused because they waited too long or too many waited.',
     read: ({ server }) => one(server.shedRequests),
   },
   {
     name: 'queue_length',
-    type: 'gauge',
     help: 'Number of requests that wait for their turn, writes that wait for the database, and passwords that wait for a thread.',
     labelNames: ['queue'],
     read: report => by('queue', queuesOf(report)),
   },
   {
     name: 'storage_up',
-    type: 'gauge',
     help: 'Whether the database has answered just now, 1 or 0.',
     read: ({ readiness }) => one(Number(readiness.checks.storage.status === 'ok')),
   },
   {
     name: 'storage_bytes',
-    type: 'gauge',
     help: 'Size of the files of the database, in bytes. Only with SQLite in a file.',
     labelNames: ['file'],
     read: ({ storage }) => by('file', { ...storage.fileBytes }),
   },
   {
     name: 'storage_connections',
-    type: 'gauge',
     help: 'Number of connections to the database. Only with PostgreSQL.',
     labelNames: ['state'],
     read: ({ storage: { connections } }) =>
@@ -71,32 +64,27 @@ export const SERVICE_METRICS: readonly Metric[] = [
   },
   {
     name: 'storage_connections_waiting',
-    type: 'gauge',
     help: 'Number of statements and transactions that wait for a connection. Only with PostgreSQL.',
     read: ({ storage: { connections } }) => (connections ? one(connections.waiting) : []),
   },
   {
     name: 'whole_lists',
-    type: 'gauge',
     help: 'Number of whole lists that are being sent.',
     read: ({ wholeLists }) => one(wholeLists),
   },
   {
     name: 'change_feed_requests',
-    type: 'gauge',
     help: 'Number of requests that wait for a change of a user, and of streams of changes.',
     labelNames: ['state'],
     read: ({ feed: { waiting, streaming } }) => by('state', { waiting, streaming }),
   },
   {
     name: 'change_feed_deletions',
-    type: 'gauge',
     help: 'Number of deleted users that the feed of changes still has, counted once a minute.',
     read: ({ feed }) => one(feed.deletions),
   },
   {
     name: 'limit_decisions_total',
-    type: 'counter',
     help: 'Number of requests that a rule has let pass, refused, or would have refused without its dry run.',
     labelNames: ['type', 'rule', 'outcome'],
     read: report =>
@@ -106,26 +94,22 @@ export const SERVICE_METRICS: readonly Metric[] = [
   },
   {
     name: 'limit_requests_counted_total',
-    type: 'counter',
     help: 'Number of requests that a rule has matched and, if it counts, counted.',
     labelNames: ['type', 'rule'],
     read: report => rulesIn(report).map(({ labels, counted }) => ({ labels, value: counted })),
   },
   {
     name: 'limit_bans',
-    type: 'gauge',
     help: 'Number of bans in force.',
     read: ({ limits }) => one(limits?.bans ?? 0),
   },
   {
     name: 'limit_store_up',
-    type: 'gauge',
     help: 'Whether the store that counts for the limits can be reached, 1 or 0. It is 1 without limits.',
     read: ({ limits }) => one(Number(limits?.isStoreUp ?? true)),
   },
   {
     name: 'user_records_build_info',
-    type: 'gauge',
     help: 'Always 1. The labels have the versions of the service and of Node.',
     labelNames: ['version', 'node'],
     read: () => one(1, { version: readVersion(), node: process.version }),

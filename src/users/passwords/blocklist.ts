@@ -82,7 +82,7 @@ function decode(bytes: Buffer, unusable: Unusable): string {
   throw unusable('it is not in UTF-8, but perhaps in UTF-16: save it as UTF-8')
 }
 
-/** Folds the case of text in NFKC. Both, because each leaves some letters that differ in case only. */
+/** Folds the case of text in NFKC, in both directions: each alone leaves letters that differ only in case. */
 function fold(form: string): string {
   return form.toLowerCase().toUpperCase()
 }

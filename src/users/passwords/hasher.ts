@@ -29,7 +29,7 @@ export function createPasswordHasher(
     options
   const { blocklist } = options
   const timing = createLoginTiming(() => performance.now())
-  /** For each call that waits, what begins its computations. The calls take turns, so one of many holds up no other. */
+  /** For each waiting call, the functions that start its computations. Calls take turns, so one of many passwords holds up no other. */
   const queue: (() => void)[][] = []
   let queued = 0
   let running = 0

@@ -54,7 +54,7 @@ export function createSha1List(
     const text = (await read(from, to - from)).toString('latin1').toUpperCase()
     if (text.length < to - from) throw wrong()
     const skipped = from === low.position ? 0 : text.indexOf('\n') + 1
-    // Before a place, the line that ends there is whole, with its end or, the last one of the file, without.
+    // The last line is dropped unless it is whole. The last line of the file has no line end here.
     const rest = to === end ? to - from : text.lastIndexOf('\n')
     const lines = text.slice(skipped, rest).split('\n')
     const hashes = lines.map(line => line.slice(0, 40))

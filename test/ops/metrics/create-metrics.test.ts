@@ -154,7 +154,8 @@ test.each(FORMATS)(
       // There may have been no garbage collection yet.
       if (own.length > 0) expect([name, [...found].sort()]).toEqual([name, [...labels].sort()])
     }
-    for (const { name, type, help } of SERVICE_METRICS) {
+    for (const { name, help } of SERVICE_METRICS) {
+      const type = name.endsWith('_total') ? 'counter' : 'gauge'
       const known = nameOf(name)
       expect([known, types[known], helps[known]]).toEqual([known, type, help])
       expect(help).toMatch(/^[A-Z][\w ,:.()-]*\.$/)

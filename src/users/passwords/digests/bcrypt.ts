@@ -31,9 +31,8 @@ export function parseBcrypt(text: string): Digest | undefined {
   const digest = { kind: `$2b$${cost}`, isAffordable: cost <= COSTS.max }
   if (wordpress !== undefined) {
     // https://developer.wordpress.org/reference/functions/wp_check_password/
-    const prehash = (password: string) =>
-      createHmac('sha384', 'wp-sha384').update(password).digest('base64')
-    const check = (password: string) => verify(prehash(password), plain)
+    const prehash = (password: string) => createHmac('sha384', 'wp-sha384').update(password)
+    const check = (password: string) => verify(prehash(password).digest('base64'), plain)
     return { ...digest, text: plain.replace('$2b', '$wp$2y'), verify: check }
   }
   if (django !== undefined) {
