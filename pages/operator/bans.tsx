@@ -66,7 +66,6 @@ export function Bans({ view, actions }: PanelProps) {
       <BanForm {...{ actions, rules }} onFind={setSought} onAdded={showAdded} onLiftAll={lift} />
       <Table
         id="bans"
-        caption="Bans in force"
         columns={[
           { label: 'Client', kind: 'name', cell: ban => ban.client },
           { label: 'Rule', kind: 'text', cell: ({ rule }) => rule },

@@ -29,18 +29,12 @@ export function formatRate(rate: Maybe): string {
 }
 
 /** The same with its unit. */
-export function formatPerSecond(rate: Maybe): string {
-  return withUnit(rate, '/s')
-}
+export const formatPerSecond = (rate: Maybe) => withUnit(rate, '/s')
 
 /** Milliseconds. */
-export function formatMs(ms: Maybe): string {
-  return withUnit(ms, 'ms')
-}
+export const formatMs = (ms: Maybe) => withUnit(ms, 'ms')
 
-export function formatBytes(bytes: number): string {
-  return withUnit(bytes / 1024 ** 2, 'MiB')
-}
+export const formatBytes = (bytes: number) => withUnit(bytes / 1024 ** 2, 'MiB')
 
 /** A share of 1, such as of a processor core. */
 export function formatShare(share: Maybe): string {
@@ -57,14 +51,10 @@ export function formatSpan(ms: number): string {
 }
 
 /** The time of day with seconds, in the time zone of the reader. */
-export function formatClock(at: number): string {
-  return CLOCK.format(at)
-}
+export const formatClock = (at: number) => CLOCK.format(at)
 
 /** The date and the time of day, in the time zone of the reader. */
-export function formatMoment(at: string): string {
-  return MOMENT.format(Date.parse(at))
-}
+export const formatMoment = (at: string) => MOMENT.format(Date.parse(at))
 
 function withUnit(value: Maybe, unit: string): string {
   return value == null ? NONE : `${FINE.format(value)}${GAP}${unit}`

@@ -14,7 +14,6 @@ export function Refused({ view }: ViewProps) {
     <Panel name="refused" title="Refused most" note="in the last 15 minutes">
       <Table
         id="refused"
-        caption="Clients that were refused most"
         columns={[
           { label: 'Client', kind: 'name', cell: ({ client }) => client },
           { label: 'Rule', kind: 'text', cell: nameRule },
@@ -45,7 +44,6 @@ export function Errors({ view, actions }: PanelProps) {
     <Panel name="errors" title="Errors" note="the newest of each reason">
       <Table
         id="errors"
-        caption="The newest errors"
         columns={[
           {
             label: 'Answer',

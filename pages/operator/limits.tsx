@@ -52,7 +52,6 @@ export function Limits({ view, actions }: PanelProps) {
       </div>
       <Table
         id="limits"
-        caption="Rules of the limits"
         columns={COLUMNS}
         rows={view.status.limits.rules}
         keyOf={({ type, rule, dryRun }) => `${type} ${rule} ${dryRun}`}

@@ -18,11 +18,13 @@ export function Page({ view, connection, message, actions, hash }: PageProps) {
   return (
     <div class={connection.kind}>
       <Header {...{ connection, view, actions, hash }} />
-      {isUsers ? (
-        <Users {...{ view, actions, item }} isLocked={connection.kind === 'locked'} />
-      ) : (
-        view && <Operations {...{ view, actions }} />
+      {view === undefined && (
+        <main class="faint">
+          {connection.kind === 'locked' ? 'Give the token above.' : 'Waiting for the service…'}
+        </main>
       )}
+      {view && isUsers && <Users {...{ actions, item }} now={Date.parse(view.status.now)} />}
+      {view && !isUsers && <Operations {...{ view, actions }} />}
       <p class="message" id="message" role="status">
         {message !== '' && message}
       </p>

@@ -37,7 +37,6 @@ export function Routes({ view }: ViewProps) {
     <Panel name="routes" title="Routes" note="the most frequent since the start">
       <Table
         id="routes"
-        caption="Routes"
         columns={ROUTE_COLUMNS}
         rows={view.status.requests.by_route.slice(0, MAX_ROUTES)}
         keyOf={({ method, route }) => `${method} ${route}`}
@@ -111,7 +110,6 @@ export function Keys({ view }: ViewProps) {
     <Panel name="keys" title="API keys" note="since the start">
       <Table
         id="keys"
-        caption="API keys"
         columns={[
           { label: 'Key', kind: 'name', cell: ([name]) => name.replace('_other', 'all others') },
           numbers<(typeof keys)[number]>('Requests', ([, count]) => formatCount(count)),

@@ -3,17 +3,9 @@ import type { ServiceStatus } from '../../src/ops/management/service-status.ts'
 const TOKEN = 'management-token'
 
 /** The token of this tab; `undefined` if none was given. */
-export function readToken(): string | undefined {
-  return sessionStorage.getItem(TOKEN) ?? undefined
-}
-
-export function keepToken(token: string): void {
-  sessionStorage.setItem(TOKEN, token)
-}
-
-export function forgetToken(): void {
-  sessionStorage.removeItem(TOKEN)
-}
+export const readToken = () => sessionStorage.getItem(TOKEN) ?? undefined
+export const keepToken = (token: string) => sessionStorage.setItem(TOKEN, token)
+export const forgetToken = () => sessionStorage.removeItem(TOKEN)
 
 /** A ban in force, as `GET /bans` answers. */
 export interface Ban {

@@ -12,8 +12,8 @@ export interface Column<Row> {
 }
 
 export interface TableProps<Row> {
+  /** That of its panel, whose heading names the table. */
   readonly id: string
-  readonly caption: string
   readonly columns: readonly Column<Row>[]
   /** `undefined` before the first answer. */
   readonly rows: readonly Row[] | undefined
@@ -23,7 +23,7 @@ export interface TableProps<Row> {
 }
 
 /** A table, or a line that says why there is none. */
-export function Table<Row>({ id, caption, columns, rows, keyOf, empty }: TableProps<Row>) {
+export function Table<Row>({ id, columns, rows, keyOf, empty }: TableProps<Row>) {
   if (rows === undefined || rows.length === 0) {
     return (
       <div class="faint" id={id}>
@@ -32,9 +32,9 @@ export function Table<Row>({ id, caption, columns, rows, keyOf, empty }: TablePr
     )
   }
   // The keyboard scrolls only what can have the focus.
-  const region = { tabIndex: 0, role: 'region' as const, 'aria-label': caption }
+  const group = { tabIndex: 0, role: 'group' as const, 'aria-labelledby': `${id}-title` }
   return (
-    <div class="scroller" id={id} {...region}>
+    <div class="scroller" id={id} {...group}>
       <table>
         <thead>
           <tr>

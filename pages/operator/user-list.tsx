@@ -102,10 +102,7 @@ export function UserList({ item, actions, news, now }: UsersPart) {
         {answer === undefined ? 'Loading…' : describe(answer, search, later.length * PER_PAGE)}
       </p>
       <div aria-busy={!isNewest}>
-        <Table
-          {...{ id: 'users', caption: 'Users', columns, rows: users, empty: '' }}
-          keyOf={({ id }) => `${id}`}
-        />
+        <Table id="users" {...{ columns, rows: users }} keyOf={({ id }) => `${id}`} empty="" />
       </div>
       <div class="fields">
         {turns.map(({ text, isOff, to }) => (

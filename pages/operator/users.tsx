@@ -1,33 +1,12 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
-import type { Actions, View } from './panel.tsx'
+import type { Actions } from './panel.tsx'
 import { type Generated, UserEditor } from './user-editor.tsx'
 import { UserList } from './user-list.tsx'
 import { followChanges } from './users-service.ts'
 
-export interface UsersProps {
-  /** `undefined` before the first answer, and without a token. */
-  readonly view: View | undefined
-  readonly actions: Actions
-  /** What is open: `''`, `new`, or an id. */
-  readonly item: string
-  readonly isLocked: boolean
-}
-
-/** The users: a list to search, and beside it one of them to correct, or a form for a new one. */
-export function Users({ view, isLocked, ...others }: UsersProps) {
-  if (!isLocked && view !== undefined) {
-    return <OpenUsers {...others} now={Date.parse(view.status.now)} />
-  }
-  const note = isLocked ? 'Give the token above to see the users.' : 'Waiting for the service…'
-  return (
-    <main>
-      <p class="panel faint">{note}</p>
-    </main>
-  )
-}
-
 /** What a part of this view needs. */
 export interface UsersPart {
+  /** What is open: `''`, `new`, or an id. */
   readonly item: string
   readonly actions: Actions
   /** Changes when users may have changed; 0 before they may be asked for. */
@@ -36,7 +15,8 @@ export interface UsersPart {
   readonly now: number
 }
 
-function OpenUsers({ item, actions, now }: Omit<UsersPart, 'news'>) {
+/** The users: a list to search, and beside it one of them to correct, or a form for a new one. */
+export function Users({ item, actions, now }: Omit<UsersPart, 'news'>) {
   const part = { item, actions, now, news: useNews(actions) }
   const [generated, setGenerated] = useState<Generated>()
   /** The id of what gets the focus back when the item is closed. */

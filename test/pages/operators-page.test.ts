@@ -5,7 +5,13 @@ import type { ServiceStatus } from '../../src/ops/management/service-status.ts'
 import { newUserBody } from '../support/builders.ts'
 import { type ManagedApp, openManagedApp, TOKEN } from '../support/management-requests.ts'
 import { findSerious, LOOKS } from '../support/open-browser.ts'
-import { focused, type OperatorPage, openOperatorPage, tabTo } from '../support/operator-page.ts'
+import {
+  focused,
+  hideFor5Minutes,
+  type OperatorPage,
+  openOperatorPage,
+  tabTo,
+} from '../support/operator-page.ts'
 import { canOpenPages } from '../support/programs.ts'
 import { until } from '../support/until.ts'
 
@@ -497,29 +503,7 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
     await page.clock.install()
     await page.reload()
     await shows('connection', 'Live')
-    const setHidden = (isHidden: boolean) =>
-      page.evaluate(
-        `Object.defineProperty(document, 'hidden', { configurable: true, value: ${isHidden} });
-         document.dispatchEvent(new Event('visibilitychange'))`,
-      )
-    await page.evaluate(
-      `globalThis.asked = 0;
-       const ask = globalThis.fetch;
-       globalThis.fetch = (...call) => { asked++; return ask(...call) }`,
-    )
-    const asked = () => page.evaluate<number>('asked')
-    await setHidden(true)
-    // What was asked for before may go on to its end.
-    await until(async () => {
-      const before = await asked()
-      await page.clock.runFor('01:00')
-      return (await asked()) === before
-    }, 50)
-    const before = await asked()
-    for (let minutes = 0; minutes < 5; minutes++) await page.clock.runFor('01:00')
-    expect(await asked()).toBe(before)
-    await setHidden(false)
-    await until(async () => (await asked()) > before, 50)
+    expect(await hideFor5Minutes(page, () => {})).toBe(0)
     await shows('connection', 'Live')
   })
 
