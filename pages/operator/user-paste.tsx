@@ -74,7 +74,7 @@ export function UserPaste({ explain, notify }: Actions) {
   )
 }
 
-/** Such as `Ann Lee <ann@example.com>`, `ann@example.com, Ann Lee`, or two cells of a spreadsheet. */
+/** Such as `Cid Lee <cid@example.com>`, `cid@example.com, Cid Lee`, or two cells of a spreadsheet. */
 function userIn(line: string): UserFields {
   const email = /[^\s<>,;"]+@[^\s<>,;"]+/.exec(line)?.[0] ?? ''
   return { email, name: line.replace(email, '').replaceAll(/[<>"]|^[\s,;]+|[\s,;]+$/g, '') }
