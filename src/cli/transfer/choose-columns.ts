@@ -8,7 +8,10 @@ import {
   type Row,
 } from './column-plan.ts'
 
-/** JSON has no headings. Its columns are those of the first rows: of this many, or of so many chunks. */
+/**
+ * JSON has no headings. Its columns are those of the first chunk with rows, because a stream may pause after it. While one of
+ * `--column` is missing, they are those of this many rows, or of so many chunks.
+ */
 const FIRST_ROWS = 1000
 const FIRST_CHUNKS = 16
 
@@ -99,8 +102,12 @@ export function chooseJsonColumns(
   async function* choose(): AsyncGenerator<Chunk> {
     let announced = Number.POSITIVE_INFINITY
     try {
-      const first = await readFirst(chunks)
-      plan.add(first.chunks.flatMap(chunk => chunk.flatMap(takeRow)))
+      const found: string[] = []
+      const first = await readFirst(chunks, chunk => {
+        found.push(...chunk.flatMap(takeRow))
+        return plan.missing.size === 0 ? 1 : FIRST_ROWS
+      })
+      plan.add(found)
       if (first.isEnd) requireAll(plan)
       if (!plan.isEmpty()) say(plan.describe())
       announced = plan.left.length
@@ -123,16 +130,18 @@ export function chooseJsonColumns(
   return markFirst(choose(), options)
 }
 
-/** The first chunks, and whether they are all. A `failure` came after them. */
-async function readFirst(chunks: AsyncGenerator<Chunk>) {
+/** The first chunks, with as many rows as `wantedAfter` wants, and whether they are all. A `failure` came after them. */
+async function readFirst(chunks: AsyncGenerator<Chunk>, wantedAfter: (chunk: Chunk) => number) {
   const first: Chunk[] = []
   let rows = 0
+  let wanted = 1
   try {
-    while (rows < FIRST_ROWS && first.length < FIRST_CHUNKS) {
+    while (rows < wanted && first.length < FIRST_CHUNKS) {
       const { value, done } = await chunks.next()
       if (done) return { chunks: first, isEnd: true }
       first.push(value)
       rows += value.length
+      wanted = wantedAfter(value)
     }
   } catch (failure) {
     return { chunks: first, isEnd: false, failure }
