@@ -86,7 +86,9 @@ const widthOf = (page: Page) => page.evaluate('document.documentElement.scrollWi
 function answerStatus(page: Page, change: (status: ServiceStatus) => object) {
   return page.route('**/status*', async route => {
     const response = await route.fetch()
-    await route.fulfill({ response, json: change(await response.json()) })
+    const json = change(await response.json())
+    // The page may have left meanwhile.
+    await route.fulfill({ response, json }).catch(() => undefined)
   })
 }
 
