@@ -101,6 +101,12 @@ export function chooseJsonColumns(
 
   async function* choose(): AsyncGenerator<Chunk> {
     let announced = Number.POSITIVE_INFINITY
+    /** Before the first rows that have columns. */
+    function announce(): void {
+      if (announced < Number.POSITIVE_INFINITY || plan.isEmpty()) return
+      say(plan.describe())
+      announced = plan.left.length
+    }
     try {
       const found: string[] = []
       const first = await readFirst(chunks, chunk => {
@@ -109,8 +115,7 @@ export function chooseJsonColumns(
       })
       plan.add(found)
       if (first.isEnd) requireAll(plan)
-      if (!plan.isEmpty()) say(plan.describe())
-      announced = plan.left.length
+      announce()
       yield* first.chunks
       if (first.failure !== undefined) throw first.failure
       for await (const chunk of chunks) {
@@ -118,6 +123,7 @@ export function chooseJsonColumns(
           const found = takeRow(record)
           if (found.length > 0) plan.add(found, `line ${record.line}: `)
         }
+        announce()
         yield chunk
       }
       requireAll(plan)

@@ -55,6 +55,10 @@ export function createColumnPlan(options: ColumnOptions, { isCsv }: { readonly i
       }
       const first = taken.find(other => other.field === field)?.column
       if (first !== undefined) {
+        if (missing.has(first)) {
+          const wanted = `${quoted(first)}, which --column takes as ${field}`
+          throw new ColumnsError([`${where}no row has ${wanted}; rows have ${quoted(column)}`])
+        }
         const both = `${quoted(first)} and ${quoted(column)} are both read as ${field}`
         throw new ColumnsError([`${where}${both}: --ignore ${quoted(column)} leaves the second`])
       }

@@ -1,4 +1,5 @@
 import { OperatorError } from '../../errors.ts'
+import type { Format } from './format.ts'
 import { notJson } from './json-records.ts'
 import { createJsonSplitter, type RowsAt } from './json-splitter.ts'
 
@@ -8,7 +9,7 @@ import { createJsonSplitter, type RowsAt } from './json-splitter.ts'
  */
 export async function findRows(
   chunks: AsyncIterable<Buffer>,
-  { file, isNdjson }: { readonly file: string; readonly isNdjson: boolean },
+  { file, format }: { readonly file: string; readonly format: Format | undefined },
 ): Promise<RowsAt> {
   const splitter = createJsonSplitter('none')
   const fail = (problem: string) => new OperatorError([`${file} ${problem}`])
@@ -21,8 +22,8 @@ export async function findRows(
   const { ofObjects, empty } = splitter.found
   const members = ofObjects.filter(path => path.length === 1)
   const fault = splitter.fault()
-  if (isNdjson && fault === undefined) {
-    if (ofObjects.length === 0) return 'top level'
+  if (format !== 'json' && fault === undefined && ofObjects.length === 0) return 'top level'
+  if (format === 'ndjson' && fault === undefined) {
     throw fail('is one object with arrays in it: add --format json to import one of them')
   }
   const [member, ...others] = members

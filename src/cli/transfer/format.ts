@@ -19,7 +19,7 @@ export interface InputFlags {
   readonly at?: string
 }
 
-type Format = (typeof IMPORT_FORMATS)[number]
+export type Format = (typeof IMPORT_FORMATS)[number]
 
 /** Stands for standard input or output. */
 export const STANDARD_STREAM = '-'

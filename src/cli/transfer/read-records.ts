@@ -90,7 +90,7 @@ function hasRowPerLine(start: string, format: Source['name']): boolean {
   const isObject = line.startsWith('{') && isJson(line)
   const isMore = others.some(other => other.trim() !== '')
   if (format === 'json') return isObject && isMore
-  if (format === undefined) return isObject || line === ''
+  if (format === undefined) return (isObject && isMore) || line === ''
   if (line.startsWith('[')) return isMore && isJson(line)
   // A row with a mistake rather than the first line of an object of several lines.
   return isObject || !isMore || !/[{[,]\s*$/.test(line)
@@ -117,7 +117,7 @@ async function* documentRecords(
   },
 ): AsyncGenerator<readonly ImportRecord[]> {
   const { file, encoding, at, isArray, canRepeat, open } = source
-  const options = { file, isNdjson: source.name === 'ndjson' }
+  const options = { file, format: source.name }
   if (isArray && at !== undefined)
     throw new OperatorError([`${file} is an array itself: leave --at out`])
   if (isArray || at !== undefined) {

@@ -36,6 +36,19 @@ describe('before the first row, import says which columns it reads and leaves', 
     expect(await finished).toMatchObject({ code: 0, stderr: line })
   })
 
+  test('of JSON that begins with a long line that is no row', async () => {
+    const { finished } = importFile(`${'x'.repeat(2 ** 21)}\n${ndjson([ANN])}`, 'users.ndjson')
+    const line = /^columns: reads "name", "email"; leaves nothing\nline 1: row is longer/
+    expect(await finished).toMatchObject({ code: 3, stderr: expect.stringMatching(line) })
+  })
+
+  test('of JSON, and names a column of --column that no row has', async () => {
+    const args = ['--column', 'nope=name']
+    const { finished } = importFile(ndjson([ANN]), 'users.ndjson', ...args)
+    const line = 'no row has "nope", which --column takes as name; rows have "name"\n'
+    expect(await finished).toMatchObject({ code: 1, stderr: line })
+  })
+
   test('of JSON by its first rows, with those of an object, and later what else it left', async () => {
     const first = [
       { ...ANN, tags: ['a'], team: { id: 1, name: 'Red' } },

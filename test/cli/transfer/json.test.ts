@@ -51,11 +51,18 @@ describe('import takes JSON', () => {
   test.each([
     ['an array', pretty(USERS)],
     ['an object of many lines', pretty({ users: USERS })],
+    ['an object on one line', JSON.stringify({ users: USERS, kind: 'users' })],
     ['objects on lines', ndjson(USERS)],
   ])('of %s from standard input without --format', async (_what, input) => {
     const cwd = temporaryFolder()
     await stdoutOf(importingFrom(input, cwd, '-'))
     expect(namesIn(cwd)).toEqual(['Ann', 'Bea'])
+  })
+
+  test('of one row from standard input, without --format and an end of line', async () => {
+    const cwd = temporaryFolder()
+    await stdoutOf(importingFrom(JSON.stringify(ANN), cwd, '-'))
+    expect(namesIn(cwd)).toEqual(['Ann'])
   })
 
   test('of one array among several, with --at', async () => {
