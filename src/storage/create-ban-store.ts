@@ -13,6 +13,8 @@ export interface BanDialect {
   readonly ownColumns: { readonly names: string; readonly values: string }
   /** The function that returns the elements of an array in JSON as rows with the column `value`. */
   readonly jsonRows: string
+  /** The function that returns where a text holds another one; 0 if it does not. */
+  readonly placeOf: string
   /** Clauses that lock the rows of a SELECT; the second one leaves out those that another process has locked. */
   readonly lock: string
   readonly lockFree: string
@@ -63,7 +65,8 @@ const SELECT_CHANGES = `
 /** Bans in the table `bans` of either engine. Saving a ban deletes some of those that have ended. */
 export function createBanStore({ statements, dialect, steadyNow }: BanStoreOptions): BanStore {
   const { read, transaction } = statements
-  const { key, ownColumns, jsonRows, lock, lockFree, toStored, fromStored, inUtf8 } = dialect
+  const { key, ownColumns, jsonRows, placeOf, lock, lockFree } = dialect
+  const { toStored, fromStored, inUtf8 } = dialect
   /** Marks the changes of this process once it asks for the revision, which they do not change. All others share a mark. */
   let writer = ''
 
@@ -156,8 +159,9 @@ export function createBanStore({ statements, dialect, steadyNow }: BanStoreOptio
       ofClient.push(`client_key IN (SELECT value ->> 0 FROM ${jsonRows}($${place}))`)
     }
     if (keyPart !== undefined) {
-      const escaped = toStored(keyPart.toLowerCase()).replace(/[!%_]/g, '!$&')
-      ofClient.push(`lower(client_key) LIKE $${values.push(`%${escaped}%`)} ESCAPE '!'`)
+      // As `lower` of both engines, which folds ASCII only.
+      const part = toStored(keyPart).replace(/[A-Z]+/g, letters => letters.toLowerCase())
+      ofClient.push(`${placeOf}(lower(client_key), $${values.push(part)}) > 0`)
     }
     if (ofClient.length > 0) conditions.push(`(${ofClient.join(' OR ')})`)
     return conditions

@@ -168,7 +168,15 @@ export function describeBanStore({ name, open }: BanStoreHarness): void {
 
     test('list finds clients by a part of their key, whatever its case, beside those of the keys', async () => {
       const { store, banOf } = await opened()
-      const keys = ['10.0.0.1', '10.0.0.12', '110.0.0.1', 'Ann%_!\\', 'ann', '2001:db8::/56']
+      const keys = [
+        '10.0.0.1',
+        '10.0.0.12',
+        '110.0.0.1',
+        'Ann%_!\\',
+        'ann',
+        '2001:db8::/56',
+        'Ü\0x',
+      ]
       for (const key of keys) await store.save(banOf('a', key))
       await store.save(banOf('b', '10.0.0.1'))
       const found = async (keyPart: string, query: Partial<BanQuery> = {}) =>
@@ -179,6 +187,7 @@ export function describeBanStore({ name, open }: BanStoreHarness): void {
       expect(await found('ANN')).toEqual(['Ann%_!\\', 'ann'])
       expect(await found('2001:DB8')).toEqual(['2001:db8::/56'])
       for (const odd of ['%', '_', '!', '\\']) expect(await found(odd)).toEqual(['Ann%_!\\'])
+      for (const part of ['\0', 'X', 'Ü']) expect(await found(part)).toEqual(['Ü\0x'])
       expect(await found('0.12', { clientKeys: ['ann'] })).toEqual(['10.0.0.12', 'ann'])
       const after = { rule: 'a', clientKey: '10.0.0.1' }
       expect(await found('0.0', { after })).toEqual(['10.0.0.12', '110.0.0.1'])

@@ -21,6 +21,7 @@ export function createPostgresBanStore(
     key: 'key_hash',
     ownColumns: { names: ', key_hash', values: `, ${BAN_HASH} AS key_hash` },
     jsonRows: 'json_array_elements',
+    placeOf: 'strpos',
     lock: 'FOR UPDATE',
     lockFree: 'FOR UPDATE SKIP LOCKED',
     toStored,

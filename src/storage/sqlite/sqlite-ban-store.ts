@@ -32,6 +32,8 @@ export function createSqliteBanStore(parts: BanParts): BanStore {
     key: 'rule, client_key',
     ownColumns: { names: '', values: '' },
     jsonRows: 'json_each',
+    // LIKE would end at a NUL.
+    placeOf: 'instr',
     lock: '',
     lockFree: '',
     toStored: text => text.toWellFormed(),
