@@ -34,7 +34,6 @@ export interface ListDialect {
   readonly columns: string
   readonly json: string
   readonly selectRevision: string
-  readonly selectAreWordsIndexed: string
   /** The values of the parameters of filters and words. */
   valuesOf(selection: UserSelection): Readonly<Record<string, unknown>>
   /**

@@ -1,6 +1,7 @@
 import { ServiceError } from '../errors.ts'
 import { lastIdOf, withoutLastUser } from '../users/stored-user.ts'
 import type { UserPage, UserQuery, UserSelection } from '../users/user-repository.ts'
+import { ARE_WORDS_INDEXED } from './index-next-users.ts'
 import { type ListDialect, orderOf, type Reading, whereSql } from './list-dialect.ts'
 import { type Criterion, fewOf, isPageOfIndex, MAX_SORTED_USERS, namesOf } from './list-plan.ts'
 import { type Asked, ask, type Program } from './programs.ts'
@@ -20,7 +21,7 @@ export type ListRow = readonly [
 export function createListPrograms(dialect: ListDialect) {
   function* requireWords({ words }: UserSelection): Program<void> {
     if (words.length === 0) return
-    const [[areIndexed] = [false]] = yield* ask(dialect.selectAreWordsIndexed)
+    const [[areIndexed] = [false]] = yield* ask(ARE_WORDS_INDEXED)
     if (!areIndexed) throw new ServiceError('words_unavailable')
   }
 
@@ -96,7 +97,7 @@ export function pageStatement(
   const total = withTotal ? countSql(dialect, { ...reading, purpose: 'count' }) : 'NULL'
   const sql = `
     SELECT ${dialect.json}, count(*), (${dialect.selectRevision}), (${total}),
-      ${sort.by === 'id' ? 'NULL' : dialect.lastKeyOf(query)}, (${words.length > 0 ? dialect.selectAreWordsIndexed : '1'})
+      ${sort.by === 'id' ? 'NULL' : dialect.lastKeyOf(query)}, (${words.length > 0 ? ARE_WORDS_INDEXED : '1'})
     FROM (${dialect.cut(`${rows} ORDER BY ${orderOf(order, sort)}`, query, isShort)}) AS page`
   // As a literal with three dots it takes 3 µs more, a tenth of the time of a page of one user.
   return statementOf(sql, Object.assign({ offset: 0, limit }, start, dialect.valuesOf(query)))

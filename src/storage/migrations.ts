@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
+import { PACKAGE_ROOT } from '../package-root.ts'
 import type { MigrationStatus } from './database-tasks.ts'
 import { UnusableDatabase } from './unusable-database.ts'
 
@@ -23,6 +24,11 @@ export interface AppliedMigration {
 }
 
 const FILE_NAME = /^(\d{4})_[a-z0-9_]+\.sql$/
+
+/** The migrations of this release for an engine. */
+export function migrationsFor(engine: 'sqlite' | 'postgres'): readonly Migration[] {
+  return readMigrations(new URL(`migrations/${engine}/`, PACKAGE_ROOT))
+}
 
 /** The migrations of a folder. Its SQL files must be numbered 0001, 0002, … without a gap. */
 export function readMigrations(folder: URL): readonly Migration[] {

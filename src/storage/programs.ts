@@ -18,13 +18,15 @@ export function* ask<R extends readonly unknown[]>(
   return (yield { sql, values }) as unknown[] as R[]
 }
 
+type Query<Answer> = (sql: string, values: readonly unknown[]) => Answer
+
 /** Runs a program whose statements are answered at once. */
-export function runAtOnce<T>(program: Program<T>, query: (asked: Asked) => unknown[][]): T {
+export function runAtOnce<T>(program: Program<T>, query: Query<unknown[][]>): T {
   let step = program.next()
   while (!step.done) {
     let rows: unknown[][]
     try {
-      rows = query(step.value)
+      rows = query(step.value.sql, step.value.values)
     } catch (error) {
       step = program.throw(error)
       continue
@@ -37,18 +39,14 @@ export function runAtOnce<T>(program: Program<T>, query: (asked: Asked) => unkno
 /** Runs a program whose statements are answered later. */
 export async function runAwaited<T>(
   program: Program<T>,
-  query: (asked: Asked) => Promise<unknown[][]>,
+  query: Query<Promise<unknown[][]>>,
 ): Promise<T> {
   let step = program.next()
   while (!step.done) {
-    let rows: unknown[][]
-    try {
-      rows = await query(step.value)
-    } catch (error) {
-      step = program.throw(error)
-      continue
-    }
-    step = program.next(rows)
+    step = await query(step.value.sql, step.value.values).then(
+      rows => program.next(rows),
+      error => program.throw(error),
+    )
   }
   return step.value
 }

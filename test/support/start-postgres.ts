@@ -1,9 +1,6 @@
 import type { TestProject } from 'vitest/node'
 import { openConnections } from '../../src/storage/postgres/open-connections.ts'
-import {
-  migratePostgres,
-  postgresMigrations,
-} from '../../src/storage/postgres/postgres-migrator.ts'
+import { migratePostgres } from '../../src/storage/postgres/postgres-migrator.ts'
 import { beginEmptyWords } from '../../src/storage/postgres/user-words.ts'
 import { createPostgresCluster } from './postgres-cluster.ts'
 import { locationOf } from './postgres-connections.ts'
@@ -56,8 +53,7 @@ async function makeTemplate(url: string, options: string): Promise<string> {
   const name = newDatabaseName(Date.now())
   await queryPostgres(url, `CREATE DATABASE ${name} ${options}`)
   const connections = openConnections({ location: locationOf(urlOfDatabase(url, name)) })
-  const migrations = postgresMigrations()
-  await migratePostgres({ connections, migrations, now: Date.now })
+  await migratePostgres({ connections, now: Date.now })
   await beginEmptyWords(connections)
   await connections.close()
   return name

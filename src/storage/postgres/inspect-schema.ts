@@ -1,4 +1,4 @@
-import type { AppliedMigration } from '../migrations.ts'
+import { type AppliedMigration, checkHistory, type Migration } from '../migrations.ts'
 import { FOREIGN, UNFINISHED_COPY, UnusableDatabase } from '../unusable-database.ts'
 import type { Session } from './postgres-connections.ts'
 import { sqlStateOf } from './postgres-errors.ts'
@@ -67,6 +67,17 @@ export async function readHistory(session: Session): Promise<readonly AppliedMig
     if (sqlStateOf(error) !== UNDEFINED_COLUMN) throw error
     throw new UnusableDatabase(FOREIGN, { isFault: true, cause: error })
   }
+}
+
+/** The same, after checking that this release can use the database. */
+export async function readUsableHistory(
+  session: Session,
+  migrations: readonly Migration[],
+): Promise<readonly AppliedMigration[]> {
+  await requireUsable(session)
+  const applied = await readHistory(session)
+  checkHistory(applied, migrations)
+  return applied
 }
 
 /** Whether a copy began in a database and is not complete. The schema must be that of this release. */

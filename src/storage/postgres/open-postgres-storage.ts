@@ -15,12 +15,7 @@ import { openConnections } from './open-connections.ts'
 import { createPostgresBanStore } from './postgres-ban-store.ts'
 import { type Connections, createPostgresSharedStatements } from './postgres-connections.ts'
 import { asUnusable, mayPass } from './postgres-errors.ts'
-import {
-  migratePostgres,
-  postgresMigrationStatus,
-  postgresMigrations,
-  requireMigrated,
-} from './postgres-migrator.ts'
+import { migratePostgres, postgresMigrationStatus, requireMigrated } from './postgres-migrator.ts'
 import { createPostgresUserChanges, EXPIRE_CURSORS } from './postgres-user-changes.ts'
 import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
 import { createPostgresUserLists } from './postgres-user-lists.ts'
@@ -99,7 +94,7 @@ export function migrateDatabase(
   { reindex, newFeed, onIndexing, signal }: MigrateOptions = {},
 ): Promise<void> {
   return withConnections(location, async connections => {
-    await migratePostgres({ connections, migrations: postgresMigrations(), now: Date.now })
+    await migratePostgres({ connections, now: Date.now })
     await refuseUnfinishedCopy(connections)
     if (newFeed) await connections.write(EXPIRE_CURSORS)
     if (reindex) await forgetIndexedWords(connections)
@@ -113,7 +108,7 @@ export function migrateDatabase(
 export function readMigrationStatus(
   location: PostgresLocation,
 ): Promise<readonly MigrationStatus[]> {
-  return withConnections(location, connections => postgresMigrationStatus(connections))
+  return withConnections(location, postgresMigrationStatus)
 }
 
 /** Repeats what fails because the database cannot be reached, also if it may have been done. */
@@ -131,8 +126,7 @@ async function waitFor<T>(work: () => Promise<T>): Promise<T> {
 
 async function prepare(connections: Connections, options: OpenStorageOptions): Promise<void> {
   if (options.ifMissing === 'create') {
-    const migrations = postgresMigrations()
-    await migratePostgres({ connections, migrations, now: options.now })
+    await migratePostgres({ connections, now: options.now })
     await beginEmptyWords(connections)
   } else {
     await requireMigrated(connections)

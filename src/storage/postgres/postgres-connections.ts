@@ -93,9 +93,9 @@ export function createPostgresSharedStatements(connections: Connections): Shared
     read: (sql, values) => connections.query(sql, values, 'aside'),
     write: (sql, values) => connections.write(sql, values, { lane: 'aside', countWrites: () => 1 }),
     transaction: (program, { isLong = false, writes = 1 } = {}) =>
-      connections.transaction(
-        session => runAwaited(program(), ({ sql, values }) => session.query(sql, values)),
-        { lane: isLong ? 'long' : 'aside', countWrites: () => writes },
-      ),
+      connections.transaction(session => runAwaited(program(), session.query), {
+        lane: isLong ? 'long' : 'aside',
+        countWrites: () => writes,
+      }),
   }
 }

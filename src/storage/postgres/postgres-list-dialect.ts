@@ -1,5 +1,4 @@
 import type { UserSelection } from '../../users/user-repository.ts'
-import { ARE_WORDS_INDEXED } from '../index-next-users.ts'
 import {
   COMPARISONS,
   columnsOf,
@@ -66,7 +65,6 @@ export const postgresListDialect: ListDialect = {
   columns: 'id, shown',
   json: `'[' || coalesce(string_agg(${representationOf('page')}, ','), '') || ']'`,
   selectRevision: SELECT_REVISION,
-  selectAreWordsIndexed: ARE_WORDS_INDEXED,
 
   // PostgreSQL takes no text with NUL. No user has a control character in name or e-mail. Words hold only letters, marks and
   // digits, so nothing in them means anything to `tsquery`.

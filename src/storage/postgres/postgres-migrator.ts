@@ -1,28 +1,26 @@
-import { PACKAGE_ROOT } from '../../package-root.ts'
 import { performance, sleep } from '../../timers.ts'
 import type { MigrationStatus } from '../database-tasks.ts'
 import {
   type AppliedMigration,
   checkHistory,
   type Migration,
-  readMigrations,
+  migrationsFor,
   statusOf,
 } from '../migrations.ts'
 import { FOREIGN, OLDER_SCHEMA, UnusableDatabase } from '../unusable-database.ts'
-import { readHistory, requireUsable } from './inspect-schema.ts'
+import { readHistory, readUsableHistory } from './inspect-schema.ts'
 import type { Connections, Session } from './postgres-connections.ts'
 import { isCausedBy, isOfState, NO_RIGHTS, sqlStateOf } from './postgres-errors.ts'
 
 export interface MigrateOptions {
   readonly connections: Connections
-  readonly migrations: readonly Migration[]
+  /** By default those of this release. */
+  readonly migrations?: readonly Migration[]
   /** Milliseconds since the epoch. */
   readonly now: () => number
   /** How long to wait for another process that migrates the database. */
   readonly patienceMs?: number
 }
-
-const MIGRATIONS_FOLDER = new URL('migrations/postgres/', PACKAGE_ROOT)
 
 const PATIENCE_MS = 60_000
 
@@ -63,23 +61,18 @@ const LOCK_NOT_AVAILABLE = '55P03'
 /** SQLSTATEs for a table, an index, a type or a function that exists already. */
 const DUPLICATES: readonly string[] = ['42P07', '42710', '42723']
 
-/** The migrations of this release for PostgreSQL. */
-export function postgresMigrations(): readonly Migration[] {
-  return readMigrations(MIGRATIONS_FOLDER)
-}
-
 /**
  * Applies the missing migrations, each in its own transaction. Processes that migrate at the same time take turns through
  * an advisory lock; each reads the history again once it holds the lock. A current database is only read.
  * Throws `UnusableDatabase` for a database that this release cannot use.
  */
 export async function migratePostgres(options: MigrateOptions): Promise<void> {
-  const { connections, migrations, patienceMs = PATIENCE_MS } = options
+  const { connections, migrations = migrationsFor('postgres'), patienceMs = PATIENCE_MS } = options
   const deadline = performance.now() + patienceMs
   for (;;) {
     const applied = await appliedTo(connections, migrations)
     if (applied.length === migrations.length) return
-    if (await applyNext(options)) continue
+    if (await applyNext({ ...options, migrations })) continue
     if (performance.now() > deadline) {
       throw new UnusableDatabase('another process is migrating it, and does not end')
     }
@@ -89,7 +82,7 @@ export async function migratePostgres(options: MigrateOptions): Promise<void> {
 
 /** Throws `UnusableDatabase` unless the schema is that of this release. */
 export async function requireMigrated(connections: Connections): Promise<void> {
-  const migrations = postgresMigrations()
+  const migrations = migrationsFor('postgres')
   const applied = await appliedTo(connections, migrations)
   if (applied.length < migrations.length) throw new UnusableDatabase(OLDER_SCHEMA)
 }
@@ -98,7 +91,7 @@ export async function requireMigrated(connections: Connections): Promise<void> {
 export async function postgresMigrationStatus(
   connections: Connections,
 ): Promise<readonly MigrationStatus[]> {
-  const migrations = postgresMigrations()
+  const migrations = migrationsFor('postgres')
   return statusOf(await appliedTo(connections, migrations), migrations)
 }
 
@@ -107,16 +100,15 @@ async function appliedTo(
   connections: Connections,
   migrations: readonly Migration[],
 ): Promise<readonly AppliedMigration[]> {
-  return connections.read(async session => {
-    await requireUsable(session)
-    const applied = await readHistory(session)
-    checkHistory(applied, migrations)
-    return applied
-  }, 'long')
+  return connections.read(session => readUsableHistory(session, migrations), 'long')
 }
 
 /** Returns false if another process holds the lock. */
-async function applyNext({ connections, migrations, now }: MigrateOptions): Promise<boolean> {
+async function applyNext({
+  connections,
+  migrations,
+  now,
+}: Required<Omit<MigrateOptions, 'patienceMs'>>): Promise<boolean> {
   try {
     return await connections.transaction(
       async session => {

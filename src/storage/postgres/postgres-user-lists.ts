@@ -42,7 +42,7 @@ export function createPostgresUserLists(
   { maxListMs = MAX_LIST_MS } = {},
 ): Pick<UserReads, 'list' | 'walk'> {
   const listShort = (query: UserQuery): Promise<UserPage> =>
-    runAwaited(lists.readShort(query), ({ sql, values }) =>
+    runAwaited(lists.readShort(query), (sql, values) =>
       connections.query({ name: `list_${hash('sha1', sql)}`, text: sql }, values, 'list'),
     )
 
@@ -99,9 +99,7 @@ function asksUntil(endsAt: number, session: Session) {
       throw isLate ? new ServiceError('overloaded', { cause }) : cause
     }
   }
-  const run = <T>(program: Program<T>): Promise<T> =>
-    runAwaited(program, ({ sql, values }) => query<unknown[]>(sql, values))
-  return { query, run }
+  return { query, run: <T>(program: Program<T>) => runAwaited(program, query<unknown[]>) }
 }
 
 async function keepAwake(session: Session, taking: Promise<void>): Promise<void> {

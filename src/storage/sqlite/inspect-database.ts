@@ -1,9 +1,14 @@
 import { existsSync, statSync } from 'node:fs'
-import { type AppliedMigration, checkHistory, type Migration } from '../migrations.ts'
+import {
+  type AppliedMigration,
+  checkHistory,
+  type Migration,
+  migrationsFor,
+} from '../migrations.ts'
 import { FOREIGN, UnusableDatabase } from '../unusable-database.ts'
 import { connect } from './connect.ts'
 import { bytesOf, companionOf, IN_MEMORY } from './database-files.ts'
-import { appliedMigrations, migrationsOfRelease } from './migrator.ts'
+import { appliedMigrations } from './migrator.ts'
 import type { Database } from './sqlite-driver.ts'
 import { DAMAGED, EMPTY, NO_DATABASE } from './sqlite-errors.ts'
 import { hasTable } from './sqlite-statements.ts'
@@ -42,7 +47,7 @@ export async function inspect(path: string) {
     if (applied.length > 0 && isDamaged(database, path)) {
       throw new UnusableDatabase(DAMAGED, { isFault: true })
     }
-    checkHistory(applied, migrationsOfRelease())
+    checkHistory(applied, migrationsFor('sqlite'))
     return { applied, isUnfinishedCopy: isUnfinishedCopy(database) }
   } finally {
     database.close()
@@ -85,7 +90,7 @@ export function isUnfinishedCopy(database: Database): boolean {
 export function requireUsable(database: Database): readonly Migration[] {
   const applied = readHistory(database)
   if (applied.length === 0) throw new UnusableDatabase(EMPTY)
-  const migrations = migrationsOfRelease()
+  const migrations = migrationsFor('sqlite')
   checkHistory(applied, migrations)
   return migrations.slice(applied.length)
 }

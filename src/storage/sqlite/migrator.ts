@@ -1,14 +1,6 @@
-import { PACKAGE_ROOT } from '../../package-root.ts'
-import {
-  type AppliedMigration,
-  checkHistory,
-  type Migration,
-  readMigrations,
-} from '../migrations.ts'
+import { type AppliedMigration, checkHistory, type Migration } from '../migrations.ts'
 import type { Database } from './sqlite-driver.ts'
 import { hasTable } from './sqlite-statements.ts'
-
-const MIGRATIONS_FOLDER = new URL('migrations/sqlite/', PACKAGE_ROOT)
 
 const CREATE_HISTORY = `
   CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -23,11 +15,6 @@ const SELECT_HISTORY = `
 
 const INSERT_HISTORY = `
   INSERT INTO schema_migrations (version, name, hash, applied_at) VALUES (?, ?, ?, ?)`
-
-/** The migrations of this release for SQLite. */
-export function migrationsOfRelease(): readonly Migration[] {
-  return readMigrations(MIGRATIONS_FOLDER)
-}
 
 /** The history of a database; `undefined` if it has none. */
 export function appliedMigrations(database: Database): readonly AppliedMigration[] | undefined {

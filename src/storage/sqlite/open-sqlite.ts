@@ -2,11 +2,12 @@ import { closeSync, existsSync, openSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { makeFolder, syncFile } from '../../files/durable-files.ts'
 import { performance, sleep } from '../../timers.ts'
+import { migrationsFor } from '../migrations.ts'
 import { OLDER_SCHEMA, UNFINISHED_COPY, UnusableDatabase } from '../unusable-database.ts'
 import { connect } from './connect.ts'
 import { companionOf, IN_MEMORY } from './database-files.ts'
 import { inspect, requireThere, START_PATIENCE_MS } from './inspect-database.ts'
-import { migrate, migrationsOfRelease } from './migrator.ts'
+import { migrate } from './migrator.ts'
 import type { Database } from './sqlite-driver.ts'
 import { explainErrors, isBusy } from './sqlite-errors.ts'
 import { beginWords } from './word-index.ts'
@@ -39,7 +40,7 @@ export async function openSqlite(options: OpenOptions): Promise<Database> {
     if (mustExist || path !== IN_MEMORY) await prepare(options)
     const database = await connect(path, { timeout: START_PATIENCE_MS, lock: switchToWal })
     try {
-      migrate(database, migrationsOfRelease(), now)
+      migrate(database, migrationsFor('sqlite'), now)
       beginWords(database)
       // From here on SQLite must not wait for locks, because that blocks the event loop. Writes retry with a timer.
       database.pragma('busy_timeout = 0')
@@ -58,7 +59,7 @@ async function prepare({ path, mustExist, isCopyTarget }: OpenOptions): Promise<
   const { applied, isUnfinishedCopy } = await inspect(path)
   if (isUnfinishedCopy && !isCopyTarget) throw new UnusableDatabase(UNFINISHED_COPY)
   const mustBeCurrent = mustExist || (isCopyTarget && applied.length > 0 && !isUnfinishedCopy)
-  if (mustBeCurrent && applied.length < migrationsOfRelease().length) {
+  if (mustBeCurrent && applied.length < migrationsFor('sqlite').length) {
     throw new UnusableDatabase(OLDER_SCHEMA)
   }
   syncRecovered(path)

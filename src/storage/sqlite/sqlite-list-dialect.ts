@@ -1,4 +1,3 @@
-import { ARE_WORDS_INDEXED } from '../index-next-users.ts'
 import {
   COMPARISONS,
   columnsOf,
@@ -52,7 +51,6 @@ export const sqliteListDialect: ListDialect = {
   columns: 'id, name, email, created_at, updated_at',
   json: `json_group_array(${REPRESENTATION})`,
   selectRevision: SELECT_REVISION,
-  selectAreWordsIndexed: ARE_WORDS_INDEXED,
 
   valuesOf: ({ filters, words }) => {
     const { ids, emails, ...others } = filters

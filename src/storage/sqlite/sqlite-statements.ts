@@ -1,4 +1,4 @@
-import { type Asked, type Program, runAtOnce } from '../programs.ts'
+import { runAtOnce } from '../programs.ts'
 import type { SharedStatements } from '../storage.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database, Statement } from './sqlite-driver.ts'
@@ -69,11 +69,9 @@ export function createLoneStatements(
   database: Database,
 ): Pick<SharedStatements, 'read' | 'transaction'> {
   const run = createStatementRunner(database)
-  const runProgram = <T>(program: Program<T>) =>
-    runAtOnce(program, ({ sql, values }) => run(sql, values))
   return {
     read: async (sql, values) => run(sql, values),
-    transaction: async program => database.transaction(() => runProgram(program())).immediate(),
+    transaction: async program => database.transaction(() => runAtOnce(program(), run)).immediate(),
   }
 }
 
@@ -89,10 +87,6 @@ export function createSqliteSharedStatements(
 
     write: (sql, values) => writes.run(() => run(sql, values)),
 
-    transaction: (program, options) =>
-      writes.run(
-        () => runAtOnce(program(), ({ sql, values }: Asked) => run(sql, values)),
-        options?.writes,
-      ),
+    transaction: (program, options) => writes.run(() => runAtOnce(program(), run), options?.writes),
   }
 }

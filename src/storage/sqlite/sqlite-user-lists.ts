@@ -1,6 +1,7 @@
 import { ServiceError } from '../../errors.ts'
 import type { UserQuery, UserReads } from '../../users/user-repository.ts'
 import { createCallGate, through } from '../call-gate.ts'
+import { ARE_WORDS_INDEXED } from '../index-next-users.ts'
 import { createListPrograms } from '../list-programs.ts'
 import { type Program, runAtOnce, runAwaited } from '../programs.ts'
 import { type LongLists, type LongReads, steadyMs } from './long-reads.ts'
@@ -24,8 +25,7 @@ export function createSqliteUserLists(
   longLists: LongLists,
 ): Pick<UserReads, 'list' | 'walk'> {
   const query = createStatementRunner(database)
-  const readAtOnce = <T>(program: Program<T>) =>
-    view.read(() => runAtOnce(program, ({ sql, values }) => query(sql, values)))
+  const readAtOnce = <T>(program: Program<T>) => view.read(() => runAtOnce(program, query))
   const listLong = through(createCallGate(MAX_WAITING), (asked: UserQuery) => {
     const deadline = steadyMs() + MAX_LIST_MS
     return longLists.run('page', reads => runLong(reads, lists.readLong(asked), deadline))
@@ -42,7 +42,7 @@ export function createSqliteUserLists(
       const hasWords = selection.words.length > 0
       // Without words, the first users come soon.
       const deadline = hasWords ? steadyMs() + MAX_LIST_MS : Number.POSITIVE_INFINITY
-      const condition = hasWords ? sqliteListDialect.selectAreWordsIndexed : 'SELECT 1'
+      const condition = hasWords ? ARE_WORDS_INDEXED : 'SELECT 1'
       const hasWalked = await longLists.run('whole', async reads => {
         const { sql, values } = await runLong(reads, lists.planWhole(selection), deadline)
         return reads.walk({ sql, values: numbered(values), deadline, condition }, take)
@@ -53,5 +53,5 @@ export function createSqliteUserLists(
 }
 
 function runLong<T>({ rows }: LongReads, program: Program<T>, deadline: number): Promise<T> {
-  return runAwaited(program, ({ sql, values }) => rows({ sql, values: numbered(values), deadline }))
+  return runAwaited(program, (sql, values) => rows({ sql, values: numbered(values), deadline }))
 }

@@ -52,7 +52,7 @@ export async function openTrialImports(
     const found = await findUsers(rows)
     const work = trial.transaction(() => {
       for (const user of found) insertMet.run(user)
-      return runAtOnce(program(), ({ sql, values }) => run(sql, values))
+      return runAtOnce(program(), run)
     })
     return guardWork(trial, work)
   }

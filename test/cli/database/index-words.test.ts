@@ -1,9 +1,7 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import {
-  migratePostgres,
-  postgresMigrations,
-} from '../../../src/storage/postgres/postgres-migrator.ts'
+import { migrationsFor } from '../../../src/storage/migrations.ts'
+import { migratePostgres } from '../../../src/storage/postgres/postgres-migrator.ts'
 import { makeDatabase } from '../../faults/databases.ts'
 import { byEngine, engine } from '../../support/engine.ts'
 import { ask } from '../../support/json-requests.ts'
@@ -34,7 +32,7 @@ async function openOlder(users: number) {
 
 async function olderPostgres(users: number): Promise<string> {
   const url = await newPostgresDatabase()
-  const migrations = postgresMigrations().slice(0, 8)
+  const migrations = migrationsFor('postgres').slice(0, 8)
   await migratePostgres({ connections: connectTo(url), migrations, now: Date.now })
   await executeSql(url, insertUsers(1, users))
   return url

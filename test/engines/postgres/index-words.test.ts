@@ -1,8 +1,6 @@
 import { expect, test } from 'vitest'
-import {
-  migratePostgres,
-  postgresMigrations,
-} from '../../../src/storage/postgres/postgres-migrator.ts'
+import { migrationsFor } from '../../../src/storage/migrations.ts'
+import { migratePostgres } from '../../../src/storage/postgres/postgres-migrator.ts'
 import type { IndexingProgress, Storage } from '../../../src/storage/storage.ts'
 import {
   connectTo,
@@ -48,7 +46,7 @@ function found(storage: Storage, word: string): Promise<number | undefined> {
 test('an interrupted indexing goes on where it was', async () => {
   const url = await newPostgresDatabase()
   // Of a release that does not index words.
-  const migrations = postgresMigrations().slice(0, 8)
+  const migrations = migrationsFor('postgres').slice(0, 8)
   await migratePostgres({ connections: connectTo(url), migrations, now: Date.now })
   await queryPostgres(url, insertUsers(1, 3000))
   const aborting = new AbortController()

@@ -1,9 +1,7 @@
 import { expect, test } from 'vitest'
+import { migrationsFor } from '../../../src/storage/migrations.ts'
 import type { Connections } from '../../../src/storage/postgres/postgres-connections.ts'
-import {
-  migratePostgres,
-  postgresMigrations,
-} from '../../../src/storage/postgres/postgres-migrator.ts'
+import { migratePostgres } from '../../../src/storage/postgres/postgres-migrator.ts'
 import { CATS, DOGS, describeMigrator, migrationsOf } from '../../contracts/migrator-contract.ts'
 import {
   asServingRole,
@@ -35,7 +33,7 @@ async function opened(createOptions?: string) {
 }
 
 /** Applies the given migrations, or all of this release. */
-function migrate(connections: Connections, migrations = postgresMigrations(), patience = {}) {
+function migrate(connections: Connections, migrations = migrationsFor('postgres'), patience = {}) {
   return migratePostgres({ connections, migrations, now: Date.now, ...patience })
 }
 
@@ -67,7 +65,7 @@ test('migrate waits for another process that migrates, but not for another schem
 
 test('migrate says so if a transaction uses the tables, changes nothing, and continues once that has ended', async () => {
   const { url, connections, history } = await opened()
-  await migrate(connections, postgresMigrations().slice(0, 7))
+  await migrate(connections, migrationsFor('postgres').slice(0, 7))
   const holder = await holdOpen(url, 'SELECT FROM users')
   await expect(migrate(connections)).rejects.toMatchObject({
     ...UNUSABLE,
@@ -77,7 +75,7 @@ test('migrate says so if a transaction uses the tables, changes nothing, and con
   expect(await history()).toHaveLength(7)
   await holder.query('COMMIT')
   await migrate(connections)
-  expect(await history()).toHaveLength(postgresMigrations().length)
+  expect(await history()).toHaveLength(migrationsFor('postgres').length)
 })
 
 test('two services of one database are independent, also if each finds the other in its search path', async () => {
@@ -119,7 +117,9 @@ test.each([
 
 test('migrate rejects each table of its own in another program’s database, before it changes anything', async () => {
   const { sql, connections, tables } = await opened()
-  const created = postgresMigrations().flatMap(each => each.sql.match(/CREATE TABLE \w+/g) ?? [])
+  const created = migrationsFor('postgres').flatMap(
+    each => each.sql.match(/CREATE TABLE \w+/g) ?? [],
+  )
   expect(created).toContain('CREATE TABLE users')
   for (const statement of created) {
     await sql(`${statement} (id int)`)

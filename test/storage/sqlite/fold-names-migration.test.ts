@@ -1,5 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest'
-import { migrate, migrationsOfRelease } from '../../../src/storage/sqlite/migrator.ts'
+import { migrationsFor } from '../../../src/storage/migrations.ts'
+import { migrate } from '../../../src/storage/sqlite/migrator.ts'
 import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import { foldCase } from '../../../src/users/user-schemas.ts'
 import { codePoints, TWINS } from '../../support/letters.ts'
@@ -9,7 +10,7 @@ const FOLDING = 9
 test('a migration folds the names of an older release as this release folds them, with each mark after a letter', () => {
   const database = new Database(':memory:')
   onTestFinished(() => void database.close())
-  const migrations = migrationsOfRelease()
+  const migrations = migrationsFor('sqlite')
   migrate(database, migrations.slice(0, FOLDING - 1), Date.now)
   const insert = database.prepare(`
     INSERT INTO users (name, name_lower, email, created_at, updated_at)

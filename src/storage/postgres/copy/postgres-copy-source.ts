@@ -1,17 +1,16 @@
 import type { PostgresLocation } from '../../../config/postgres-url.ts'
 import { COPIED_TABLES, type CopiedRow, type CopiedTable } from '../../copy/copied-tables.ts'
 import { type CopySession, type CopySource, createCopySource } from '../../copy/copy-ends.ts'
-import { checkHistory } from '../../migrations.ts'
+import { migrationsFor } from '../../migrations.ts'
 import { OLDER_SCHEMA, UnusableDatabase } from '../../unusable-database.ts'
 import { LAST_GIVEN_ID } from '../../user-ids.ts'
 import { fromStored } from '../ban-text.ts'
 import { createClientConfigs } from '../client-config.ts'
 import { connectToAny } from '../hosts.ts'
-import { readHistory, refuseUnfinishedCopy, requireUsable } from '../inspect-schema.ts'
+import { readUsableHistory, refuseUnfinishedCopy } from '../inspect-schema.ts'
 import { migrateDatabase } from '../open-postgres-storage.ts'
 import type { Row, Session } from '../postgres-connections.ts'
 import { asUnusable, unavailable } from '../postgres-errors.ts'
-import { postgresMigrations } from '../postgres-migrator.ts'
 
 interface EndOptions {
   readonly location: PostgresLocation
@@ -132,10 +131,8 @@ async function explained<T>(work: () => Promise<T>): Promise<T> {
 }
 
 async function lacksSchema(session: Session): Promise<boolean> {
-  const migrations = postgresMigrations()
-  await requireUsable(session)
-  const applied = await readHistory(session)
-  checkHistory(applied, migrations)
+  const migrations = migrationsFor('postgres')
+  const applied = await readUsableHistory(session, migrations)
   if (applied.length === 0) return true
   if (applied.length < migrations.length) throw new UnusableDatabase(OLDER_SCHEMA)
   return false

@@ -2,7 +2,7 @@ import type { PostgresLocation } from '../../../config/postgres-url.ts'
 import { type CheckDialect, findRowFaults, reportFault, WRONG_WORDS } from '../../check-rules.ts'
 import type { CheckReport } from '../../database-tasks.ts'
 import { INDEXED_THROUGH } from '../../index-next-users.ts'
-import { findMismatch } from '../../migrations.ts'
+import { findMismatch, migrationsFor } from '../../migrations.ts'
 import { runAwaited } from '../../programs.ts'
 import { UNFINISHED_COPY, UnusableDatabase } from '../../unusable-database.ts'
 import { LAST_GIVEN_ID } from '../../user-ids.ts'
@@ -10,7 +10,6 @@ import { isUnfinishedCopy, readHistory, requireUsable } from '../inspect-schema.
 import { withConnections } from '../open-postgres-storage.ts'
 import type { Connections } from '../postgres-connections.ts'
 import { isOfState } from '../postgres-errors.ts'
-import { postgresMigrations } from '../postgres-migrator.ts'
 import { SERVER } from '../postgres-user-changes.ts'
 import { wordsText } from '../user-words.ts'
 
@@ -61,7 +60,7 @@ export function checkPostgresDatabase(location: PostgresLocation): Promise<Check
 }
 
 async function findFaults(connections: Connections): Promise<CheckReport> {
-  const migrations = postgresMigrations()
+  const migrations = migrationsFor('postgres')
   const applied = await connections.read(async session => {
     await requireUsable(session)
     return readHistory(session)
@@ -73,7 +72,7 @@ async function findFaults(connections: Connections): Promise<CheckReport> {
   if (await connections.read(isUnfinishedCopy, 'long')) {
     return { faults: [UNFINISHED_COPY], pending }
   }
-  const faults = await runAwaited(findRowFaults(DIALECT), ({ sql, values }) =>
+  const faults = await runAwaited(findRowFaults(DIALECT), (sql, values) =>
     connections.query(sql, values, 'long'),
   )
   return { faults: faults.length > 0 ? faults : await findWordFaults(connections), pending }

@@ -1,10 +1,10 @@
 import { type CheckDialect, findRowFaults } from '../../check-rules.ts'
-import { findMismatch, type Migration } from '../../migrations.ts'
+import { findMismatch, type Migration, migrationsFor } from '../../migrations.ts'
 import { runAtOnce } from '../../programs.ts'
 import { UNFINISHED_COPY } from '../../unusable-database.ts'
 import { LAST_GIVEN_ID } from '../../user-ids.ts'
 import { isUnfinishedCopy, openView, readHistory, WHOLE_CACHE_KIB } from '../inspect-database.ts'
-import { migrate, migrationsOfRelease } from '../migrator.ts'
+import { migrate } from '../migrator.ts'
 import { Database } from '../sqlite-driver.ts'
 import { createStatementRunner } from '../sqlite-statements.ts'
 import { wordFaults } from './word-faults.ts'
@@ -34,7 +34,7 @@ const DIALECT: CheckDialect = {
  * Throws if it cannot be read or does not belong to this service.
  */
 export async function examine(path: string, { withWords = false } = {}) {
-  const migrations = migrationsOfRelease()
+  const migrations = migrationsFor('sqlite')
   const database = await openView(path)
   try {
     database.pragma(`cache_size = -${WHOLE_CACHE_KIB}`)
@@ -48,7 +48,9 @@ export async function examine(path: string, { withWords = false } = {}) {
       faults.push(...schemaFaults(database, migrations.slice(0, applied.length)))
     }
     const isCurrent = pending.length === 0
-    if (faults.length === 0 && isCurrent) faults.push(...rowFaults(database))
+    if (faults.length === 0 && isCurrent) {
+      faults.push(...runAtOnce(findRowFaults(DIALECT), createStatementRunner(database)))
+    }
     if (faults.length === 0 && isCurrent && withWords) faults.push(...wordFaults(database))
     return { faults: faults.slice(0, MAX_FAULTS), applied: applied.length, pending }
   } finally {
@@ -74,11 +76,6 @@ function schemaFaults(database: Database, migrations: readonly Migration[]): rea
       ? []
       : [`the ${type} ${name} differs from the one that the migrations make`]
   })
-}
-
-function rowFaults(database: Database): readonly string[] {
-  const run = createStatementRunner(database)
-  return runAtOnce(findRowFaults(DIALECT), ({ sql, values }) => run(sql, values) as unknown[][])
 }
 
 function schemaOf(database: Database): readonly SchemaRow[] {

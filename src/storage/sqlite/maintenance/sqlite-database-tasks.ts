@@ -2,10 +2,9 @@ import { resolve } from 'node:path'
 import { reportFault } from '../../check-rules.ts'
 import type { DatabaseTasks } from '../../database-tasks.ts'
 import { createIndexedWords } from '../../index-next-users.ts'
-import { statusOf } from '../../migrations.ts'
+import { migrationsFor, statusOf } from '../../migrations.ts'
 import { fillWords } from '../../word-filler.ts'
 import { inspect, requireFile, requireThere, START_PATIENCE_MS } from '../inspect-database.ts'
-import { migrationsOfRelease } from '../migrator.ts'
 import { openSqlite } from '../open-sqlite.ts'
 import { explainErrors } from '../sqlite-errors.ts'
 import { createLoneStatements } from '../sqlite-statements.ts'
@@ -43,7 +42,7 @@ export function createSqliteDatabaseTasks(path: string): DatabaseTasks {
     migrationStatus: async () => {
       requireFile(path)
       const { applied } = await explainErrors(() => inspect(path))
-      return statusOf(applied, migrationsOfRelease())
+      return statusOf(applied, migrationsFor('sqlite'))
     },
     backup: ({ file, ...options }) => backupDatabase({ ...options, path, target: resolve(file) }),
     restore: ({ file }) => restoreDatabase({ path, backup: resolve(file), now }),
