@@ -125,10 +125,14 @@ export function denyLateAndShed(isTooLate: (socket: Request['socket']) => boolea
 
 /** Throws `path_malformed` for a path whose percent-encoding cannot be decoded. */
 export const requireDecodablePath: RequestHandler = ({ path }, _response, next) => {
+  next(isDecodable(path) ? undefined : new ServiceError('path_malformed'))
+}
+
+/** The result of the call is used, because bundlers drop one whose result is not. */
+function isDecodable(path: string): boolean {
   try {
-    if (path.includes('%')) decodeURIComponent(path)
+    return !path.includes('%') || decodeURIComponent(path) !== ''
   } catch {
-    return next(new ServiceError('path_malformed'))
+    return false
   }
-  next()
 }
