@@ -35,8 +35,11 @@ const plugin = {
 
 const bundle = await rolldown({
   ...{ input: `${PROJECT}dist/library.js`, platform: 'node', plugins: [plugin] },
+  treeshake: false,
 })
 await bundle.write({
   ...{ file: `${PROJECT}dist/library.cjs`, format: 'cjs', codeSplitting: false, comments: false },
+  // Like `treeshake`, it would drop calls whose result is not used, also one of `decodeURIComponent` that is to throw.
+  minify: false,
 })
 copyFileSync(`${PROJECT}src/library.d.cts`, `${PROJECT}dist/library.d.cts`)

@@ -238,6 +238,16 @@ export function readFailureInWords(error: unknown): string | undefined {
   return code === undefined ? undefined : (SYSTEM_REASONS[code] ?? code)
 }
 
+/** The text of a file, without a byte order mark. `refuse` makes the error for one in another encoding. */
+export function decodeUtf8(bytes: Buffer, refuse: (reason: string) => OperatorError): string {
+  try {
+    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
+    // UTF-16 without a mark.
+    if (!text.includes('\0')) return text
+  } catch {}
+  throw refuse('is not in UTF-8, but perhaps in UTF-16: save it as UTF-8')
+}
+
 /** A command stopped by something outside the program, such as a setting or a file. `problems` are lines for the operator. */
 export class OperatorError extends Error {
   readonly problems: readonly string[]

@@ -3,7 +3,7 @@ import { BEARER_CHALLENGE, INVALID_TOKEN, ServiceError } from '../errors.ts'
 import type { Action } from '../http/actions.ts'
 import { bearerToken } from '../http/headers.ts'
 import { SCOPE_OF_ACTION } from './api-key.ts'
-import type { KeyProblem, KeyRing } from './key-ring.ts'
+import type { KeyRing } from './key-ring.ts'
 
 /** Sets `request.apiKey` if the request has a valid key. Never refuses a request. */
 export function recogniseKeys(ring: Pick<KeyRing, 'recognise'>): RequestHandler {
@@ -24,9 +24,10 @@ export function recogniseKeys(ring: Pick<KeyRing, 'recognise'>): RequestHandler 
  */
 export function requireKey(isOpen: (request: Request) => boolean): RequestHandler {
   return (request, _response, next) => {
-    const { apiKey, logFields, keyProblem } = request
+    const { apiKey, logFields, keyProblem, headers } = request
     if (apiKey !== undefined || isPreflight(request) || isOpen(request)) return next()
-    request.logFields = { ...logFields, keyProblem: keyProblem ?? problemOf(request) }
+    const problem = keyProblem ?? (headers.authorization === undefined ? 'missing' : 'malformed')
+    request.logFields = { ...logFields, keyProblem: problem }
     next(new ServiceError('key_required', keyProblem && { headers: INVALID_TOKEN }))
   }
 }
@@ -49,10 +50,6 @@ export function requireScope(action: Action): RequestHandler {
     const challenge = `${BEARER_CHALLENGE}, error="insufficient_scope", scope="${scope}"`
     next(new ServiceError('scope_missing', { message, headers: { 'WWW-Authenticate': challenge } }))
   }
-}
-
-function problemOf({ headers }: Request): KeyProblem | 'missing' {
-  return headers.authorization === undefined ? 'missing' : 'malformed'
 }
 
 /** Browsers send no key with it: Fetch Standard, "CORS-preflight request". It reads and changes nothing. */

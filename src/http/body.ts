@@ -96,7 +96,7 @@ function isJsonInUtf8(contentType: string, subtypes: readonly string[]): boolean
   if (mediaType === undefined || others.length > 0) return false
   const { type, subtype, parameters } = mediaType
   const isUtf8 = parameters.every(
-    ({ name, value }) => name !== 'charset' || /^("?)utf-8\1$/i.test(value),
+    ({ name, value }) => name !== 'charset' || /^("?)utf-?8\1$/i.test(value),
   )
   return type === 'application' && subtypes.includes(subtype) && isUtf8
 }

@@ -1,7 +1,7 @@
 import { isIP, isIPv6 } from 'node:net'
 import type { Request, RequestHandler } from 'express'
 import { ServiceError } from '../errors.ts'
-import { countHeader } from './headers.ts'
+import { headerValues } from './headers.ts'
 import { logText } from './request-log.ts'
 
 /** A registered name or an address, and a port: RFC 3986 3.2. */
@@ -22,7 +22,7 @@ export const requireValidHead: RequestHandler = (request, _response, next) => {
   if (
     isMissing ||
     (host !== undefined && !isHost(host)) ||
-    countHeader(request.rawHeaders, 'host') > 1
+    headerValues(request, 'host').length > 1
   ) {
     throw new ServiceError('request_malformed')
   }
@@ -62,7 +62,8 @@ export interface AllowedHostOptions {
 export function requireAllowedHost(options: AllowedHostOptions): RequestHandler {
   const isAllowed = compileHosts(options)
   return (request, _response, next) => {
-    const host = requestedHost(request) ?? unnamedHost(request)
+    // Empty if there is a Host header but the host that counts has no name, as in `X-Forwarded-Host: :443`.
+    const host = requestedHost(request) ?? (request.headers.host ? '' : undefined)
     if (host === undefined || isAllowed(host)) {
       next()
       return
@@ -75,15 +76,12 @@ export function requireAllowedHost(options: AllowedHostOptions): RequestHandler 
 /** The host that a request asks for under TRUST_PROXY, without port and final dot, in lower case; `undefined` without one. */
 export function requestedHost(request: Request): string | undefined {
   const host: string | undefined = request.hostname
-  return host?.toLowerCase().replace(/\.$/, '') || undefined
+  return (host && plainHost(host)) || undefined
 }
 
-/**
- * `undefined` for a request that asks for no host. Empty if there is a Host header but the host that counts has no name,
- * as in `X-Forwarded-Host: :443`: a list of hosts must refuse it.
- */
-function unnamedHost({ headers }: Request): string | undefined {
-  return headers.host ? '' : undefined
+/** A host name in lower case and without a final dot. */
+export function plainHost(name: string): string {
+  return name.toLowerCase().replace(/\.$/, '')
 }
 
 function compileHosts({
@@ -110,8 +108,7 @@ function isLocal(host: string): boolean {
 function comparedHost(host: string): string {
   // A link-local address may name its interface, as in `fe80::1%eth0`.
   const [address = ''] = withoutBrackets(host).split('%')
-  if (isIPv6(address)) return new URL(`http://[${address}]`).host
-  return host.toLowerCase().replace(/\.$/, '')
+  return isIPv6(address) ? new URL(`http://[${address}]`).host : plainHost(host)
 }
 
 function withoutBrackets(host: string): string {
@@ -128,10 +125,14 @@ export function denyLateAndShed(isTooLate: (socket: Request['socket']) => boolea
 
 /** Throws `path_malformed` for a path whose percent-encoding cannot be decoded. */
 export const requireDecodablePath: RequestHandler = ({ path }, _response, next) => {
+  next(isDecodable(path) ? undefined : new ServiceError('path_malformed'))
+}
+
+/** The result of the call is used, because bundlers drop one whose result is not. */
+function isDecodable(path: string): boolean {
   try {
-    if (path.includes('%')) decodeURIComponent(path)
+    return !path.includes('%') || decodeURIComponent(path) !== ''
   } catch {
-    return next(new ServiceError('path_malformed'))
+    return false
   }
-  next()
 }

@@ -2,25 +2,32 @@ import type { IncomingMessage } from 'node:http'
 import type { Request } from 'express'
 import { ServiceError } from '../errors.ts'
 
-/** How often a header was sent. Node keeps only the first of some headers. */
-export function countHeader(rawHeaders: readonly string[], lowerCaseName: string): number {
-  let count = 0
+type SentHeaders = Pick<IncomingMessage, 'headers' | 'rawHeaders'>
+
+/** Every value of a header. Node keeps only the first of some that were sent several times, and joins others. */
+export function headerValues(
+  { rawHeaders, headers }: SentHeaders,
+  lowerCaseName: string,
+): readonly string[] {
+  // Node's headersDistinct would parse all headers for this one.
+  // serverless-http leaves them out.
+  if (rawHeaders.length === 0) return [headers[lowerCaseName] ?? []].flat()
+  const values: string[] = []
   for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = rawHeaders[index]
-    if (name?.length === lowerCaseName.length && name.toLowerCase() === lowerCaseName) count++
+    const name = rawHeaders[index] as string
+    const isSame = name.length === lowerCaseName.length && name.toLowerCase() === lowerCaseName
+    if (isSame) values.push(rawHeaders[index + 1] as string)
   }
-  return count
+  return values
 }
 
 const SCHEME = 'bearer '
 
 /** The text after `Bearer`; `undefined` without one, and empty for several headers, of which Node keeps only the first. */
-export function bearerToken({
-  headers: { authorization },
-  rawHeaders,
-}: Request): string | undefined {
+export function bearerToken(request: Request): string | undefined {
+  const { authorization } = request.headers
   if (authorization === undefined) return undefined
-  if (countHeader(rawHeaders, 'authorization') > 1) return ''
+  if (headerValues(request, 'authorization').length > 1) return ''
   if (authorization.slice(0, SCHEME.length).toLowerCase() !== SCHEME) return undefined
   let start = SCHEME.length
   while (authorization[start] === ' ') start++
@@ -80,17 +87,14 @@ const TRACEPARENT_LENGTH = 55
  * The id of the trace that a request belongs to: 32 hexadecimal digits of its `traceparent`. `undefined` if the header is
  * absent, invalid or sent twice: W3C Trace Context 3.2.2 and 4.3.
  */
-export function traceIdOf({
-  headers: { traceparent },
-  rawHeaders,
-}: Pick<IncomingMessage, 'headers' | 'rawHeaders'>): string | undefined {
+export function traceIdOf(request: SentHeaders): string | undefined {
+  const { traceparent } = request.headers
   if (typeof traceparent !== 'string') return undefined
   const traceId = TRACEPARENT.exec(traceparent)?.[1]
   if (traceId === undefined || traceparent.length === TRACEPARENT_LENGTH) return traceId
   // Several headers arrive joined by a comma, which the rest of a later version may contain.
-  return traceparent.startsWith('00') || countHeader(rawHeaders, 'traceparent') > 1
-    ? undefined
-    : traceId
+  const isRepeated = headerValues(request, 'traceparent').length > 1
+  return traceparent.startsWith('00') || isRepeated ? undefined : traceId
 }
 
 /** RFC 9110 8.8.3 and 13.1. */

@@ -106,17 +106,12 @@ export function parseMediaTypes(header: string): readonly MediaType[] | undefine
     types.push({
       type: type.toLowerCase(),
       subtype: subtype.toLowerCase(),
-      parameters: parseParameters(parameters),
+      parameters: Array.from(parameters.matchAll(PARAMETER), ([, name = '', value = '']) => {
+        return { name: name.toLowerCase(), value }
+      }),
     })
   }
   return types
-}
-
-function parseParameters(text: string): MediaType['parameters'] {
-  return Array.from(text.matchAll(PARAMETER), ([, name = '', value = '']) => ({
-    name: name.toLowerCase(),
-    value,
-  }))
 }
 
 /** `not_acceptable`: the client accepts none of these types. */

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { type FieldError, ServiceError } from '../errors.ts'
+import { ServiceError } from '../errors.ts'
 
 /** One `name=value` of a query, decoded. `value` is undefined if it cannot be decoded. */
 export interface QueryParameter {
@@ -101,8 +101,12 @@ export function checkQuery<T>(
 
 /** The values of a query. Throws `query_invalid` with a message for each parameter that is wrong. */
 export function validData<T>({ data, errors }: CheckedQuery<T>): T {
-  if (data === undefined || errors.size > 0) throw queryError(errors)
-  return data
+  if (data !== undefined && errors.size === 0) return data
+  throw new ServiceError('query_invalid', {
+    errors: Array.from(errors, ([field, message]) => {
+      return { field, at: { parameter: field }, messages: [message] }
+    }),
+  })
 }
 
 /** A schema of whole numbers in plain decimal. */
@@ -118,16 +122,6 @@ export function wholeNumber(min: number, max: number) {
 function namesAndMessage(issue: z.core.$ZodIssue): [string, string][] {
   if (issue.code === 'unrecognized_keys') return issue.keys.map(key => [key, UNKNOWN])
   return [[String(issue.path[0]), issue.message]]
-}
-
-/** `query_invalid` with a message for each parameter. */
-function queryError(messages: ReadonlyMap<string, string>): ServiceError {
-  const errors: FieldError[] = [...messages].map(([name, message]) => ({
-    field: name,
-    at: { parameter: name },
-    messages: [message],
-  }))
-  return new ServiceError('query_invalid', { errors })
 }
 
 const INSTANT = /^(\d{4}-\d\d-\d\dT\d\d:\d\d)(?:(:\d\d)(?:[.,](\d+))?)?(?:Z|([+ -]\d\d):?(\d\d)?)$/

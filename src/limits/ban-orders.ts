@@ -27,65 +27,47 @@ type CheckedBan =
   | { readonly ban: Omit<Ban, 'endsAt'> }
   | { readonly mistakes: readonly BanMistake[] }
 
-/** Reports what is wrong with a field. */
-type Refuse = (message: string) => undefined
-
 /** The result is as the store keeps it: well-formed text, and whole milliseconds. */
-export function checkBanOrder(order: BanOrder, surroundings: BanSurroundings): CheckedBan {
+export function checkBanOrder(order: BanOrder, { bans, isCounting }: BanSurroundings): CheckedBan {
   const mistakes: BanMistake[] = []
-  const refuse =
-    (field: BanMistake['field']): Refuse =>
-    message =>
-      void mistakes.push({ field, message })
-  const rule = findRule(order.rule, surroundings, refuse('rule'))
-  const clientKey = findClient(order.client, rule, refuse('client'))
-  const time = findTime(order.for, refuse('for'))
-  if (rule === undefined || clientKey === undefined || mistakes.length > 0) return { mistakes }
-  const lastsMs = Math.ceil(time ?? rule.banMs)
-  return { ban: { rule: rule.name.toWellFormed(), clientKey, lastsMs } }
-}
+  const refuse = (field: BanMistake['field'], message: string): undefined =>
+    void mistakes.push({ field, message })
 
-function findRule(
-  value: unknown,
-  { bans, isCounting }: BanSurroundings,
-  refuse: Refuse,
-): CompiledBan | undefined {
-  if (bans === undefined) return refuse(NO_LIMITS_FILE.message)
-  const name = findText(value, refuse)
-  if (name === undefined) return undefined
-  const rule = bans.find(each => each.name === name)
-  if (rule === undefined) {
-    const names = bans.map(each => JSON.stringify(each.name)).join(', ') || 'none'
-    return refuse(`must be a ban rule of the limits: ${names}`)
+  function findText(field: 'rule' | 'client'): string | undefined {
+    const value = order[field] ?? ''
+    if (value === '') return refuse(field, "can't be blank")
+    return typeof value === 'string' ? value : refuse(field, 'must be a string')
   }
-  if (rule.isDryRun) return refuse('is in dry run and bans no client')
-  return isCounting ? rule : refuse('has no effect, because CACHE_STORE is "none"')
+
+  function findRule(): CompiledBan | undefined {
+    if (bans === undefined) return refuse('rule', NO_LIMITS_FILE.message)
+    const name = findText('rule')
+    if (name === undefined) return undefined
+    const rule = bans.find(each => each.name === name)
+    if (rule === undefined) {
+      const names = bans.map(each => JSON.stringify(each.name)).join(', ') || 'none'
+      return refuse('rule', `must be a ban rule of the limits: ${names}`)
+    }
+    if (rule.isDryRun) return refuse('rule', 'is in dry run and bans no client')
+    return isCounting ? rule : refuse('rule', 'has no effect, because CACHE_STORE is "none"')
+  }
+
+  const rule = findRule()
+  const name = findText('client')
+  const clientKey = rule && name && namedKey(rule.source.by, name)
+  if (rule && name && clientKey === undefined) refuse('client', needOf(rule))
+  const lastsMs = order.for == null ? rule?.banMs : durationMs(order.for)
+  if (order.for != null && lastsMs === undefined) {
+    refuse('for', 'must be a time such as "1 hour", more than 0 and at most a year')
+  }
+  if (!rule || !clientKey || !lastsMs || mistakes.length > 0) return { mistakes }
+  return { ban: { rule: rule.name.toWellFormed(), clientKey, lastsMs: Math.ceil(lastsMs) } }
 }
 
-/** Without a rule only that there is a text can be checked. */
-function findClient(
-  value: unknown,
-  rule: CompiledBan | undefined,
-  refuse: Refuse,
-): string | undefined {
-  const name = findText(value, refuse)
-  if (name === undefined || rule === undefined) return undefined
-  const { by } = rule.source
+function needOf({ source: { by } }: CompiledBan): string {
   const isList = Array.isArray(by) && by.length > 1
   const need = isList ? 'a JSON list, as a text, with a text for each of ' : ''
-  return namedKey(by, name) ?? refuse(`must be what the rule counts by: ${need}${keyInWords(by)}`)
-}
-
-function findTime(value: unknown, refuse: Refuse): number | undefined {
-  if (value === undefined || value === null) return undefined
-  return (
-    durationMs(value) ?? refuse('must be a time such as "1 hour", more than 0 and at most a year')
-  )
-}
-
-function findText(value: unknown, refuse: Refuse): string | undefined {
-  if (value === undefined || value === null || value === '') return refuse("can't be blank")
-  return typeof value === 'string' ? value : refuse('must be a string')
+  return `must be what the rule counts by: ${need}${keyInWords(by)}`
 }
 
 /** How many counts are reset at a time, each of them with a call to the store. */

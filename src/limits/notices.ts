@@ -51,11 +51,9 @@ export function createNotices(options: RuleLinesOptions) {
     /** Writes a log line about a decision, unless the rule has written too many within the last second. */
     writeLine: (level: 'warn' | 'info', notice: Notice, message: string, more?: object): void => {
       const { type, rule, dryRun, limit, period, request } = notice
-      lines.write({ level, message, source: ruleText(type, rule) }, () => {
-        const client = logText(factsOf(request).ip)
-        const requestId = request.id
-        return { requestId, type, rule, dryRun, limit, period, client, ...more }
-      })
+      const client = logText(factsOf(request).ip)
+      const fields = { requestId: request.id, type, rule, dryRun, limit, period, client, ...more }
+      lines.write({ level, message, source: ruleText(type, rule) }, fields)
     },
 
     /** Logs that an operator has made a ban or lifted it, by the request of this id. */
@@ -67,33 +65,30 @@ export function createNotices(options: RuleLinesOptions) {
       const isMade = change === 'made'
       const level = isMade ? 'warn' : 'info'
       const message = `${isMade ? 'client banned' : 'ban lifted'} by an operator`
-      lines.write({ level, message, source: ruleText('ban', rule) }, () => {
-        // Only addresses are logged: a rule may also count by personal data such as an e-mail address.
-        const [address = ''] = clientKey.split('/')
-        const client = isIP(address) === 0 ? undefined : clientKey
-        const banEndsAt = isMade ? new Date(endsAt).toISOString() : undefined
-        return { requestId, type: 'ban', rule, client, banEndsAt }
-      })
+      // Only addresses are logged: a rule may also count by personal data such as an e-mail address.
+      const [address = ''] = clientKey.split('/')
+      const client = isIP(address) === 0 ? undefined : clientKey
+      const banEndsAt = isMade ? new Date(endsAt).toISOString() : undefined
+      const fields = { requestId, type: 'ban', rule, client, banEndsAt }
+      lines.write({ level, message, source: ruleText('ban', rule) }, fields)
     },
 
     /** Logs that a function of a rule threw; the request passes. */
     functionFailed: ({ type, name }: NamedRule, err: unknown): void => {
       const message = 'rule function failed, request allowed'
       const source = ruleText(type, name)
-      lines.write({ level: 'error', message, source }, () => ({ type, rule: name, err }))
+      lines.write({ level: 'error', message, source }, { type, rule: name, err })
     },
 
     /** Logs that a ban could not be saved yet; it is in force here. */
     savingFailed: (err: unknown): void => {
-      lines.write({ level: 'error', message: 'cannot persist a ban', source: 'bans' }, () => ({
-        err,
-      }))
+      lines.write({ level: 'error', message: 'cannot persist a ban', source: 'bans' }, { err })
     },
 
     /** Logs that the store could not count; the request passes. */
     storeFailed: (err: unknown): void => {
       const message = 'counter store failed, requests allowed'
-      lines.write({ level: 'error', message, source: 'store', most: 1 }, () => ({ err }))
+      lines.write({ level: 'error', message, source: 'store', most: 1 }, { err })
     },
 
     /** A handler that logs, once, that a client has no address, as on a Unix socket: rules by it do not count its requests. */
@@ -104,7 +99,7 @@ export function createNotices(options: RuleLinesOptions) {
         const message =
           'a client has no address, so rules by ip do not count: set TRUST_PROXY if a proxy connects by a Unix socket'
         const line = { level: 'warn', message, source: 'addresses' } as const
-        lines.write(line, () => ({ setting: 'TRUST_PROXY' }))
+        lines.write(line, { setting: 'TRUST_PROXY' })
       }
       next()
     }) satisfies RequestHandler,

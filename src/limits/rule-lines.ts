@@ -23,10 +23,8 @@ export interface RuleLinesOptions {
 export function createRuleLines({ log, monotonicNow }: RuleLinesOptions) {
   const sources = new Map<string, { readonly written: number[]; leftOut: number }>()
   return {
-    /**
-     * Writes a line unless it is throttled; the next one says how many were left out. `fieldsOf` is called only if it is written.
-     */
-    write: (line: RuleLine, fieldsOf: () => object): void => {
+    /** Writes a line unless it is throttled; the next one says how many were left out. */
+    write: (line: RuleLine, fields: object): void => {
       const { level, message, source, most = LINES_A_SECOND } = line
       const now = monotonicNow()
       const lines = sources.get(source) ?? { written: [], leftOut: 0 }
@@ -39,7 +37,7 @@ export function createRuleLines({ log, monotonicNow }: RuleLinesOptions) {
       if (written.length >= most) written.shift()
       written.push(now)
       lines.leftOut = 0
-      log[level]({ ...fieldsOf(), leftOut: leftOut || undefined }, message)
+      log[level]({ ...fields, leftOut: leftOut || undefined }, message)
     },
   }
 }
@@ -60,6 +58,6 @@ export function createHostLog(options: RuleLinesOptions): (refusedHost: string) 
     if (known.has(host)) return
     if (known.size >= MAX_HOSTS) known.clear()
     known.add(ownCopy(host))
-    lines.write(line, () => ({ setting: 'ALLOWED_HOSTS', host }))
+    lines.write(line, { setting: 'ALLOWED_HOSTS', host })
   }
 }

@@ -6,30 +6,24 @@ const MAX_OF_REASON = 5
 /** The most that are shown. */
 const MAX_SHOWN = 50
 
-/** Overwritten in turn: a flood of errors must cost little. */
-interface Ring {
-  readonly errors: { readonly request: EndedRequest; readonly atMs: number }[]
-  added: number
-}
-
 export type NewestErrors = ReturnType<typeof createNewestErrors>
 
 /** The newest requests that were answered with an error, without anything that a client chose but the id of its request. */
 export function createNewestErrors(now: () => number) {
-  const byReason = new Map<string | undefined, Ring>()
+  const byReason = new Map<string | undefined, { request: EndedRequest; atMs: number }[]>()
 
   return {
     add: (request: EndedRequest): void => {
       const { reason } = request
-      const ring = byReason.get(reason) ?? { errors: [], added: 0 }
-      if (ring.added === 0) byReason.set(reason, ring)
-      ring.errors[ring.added++ % MAX_OF_REASON] = { request, atMs: now() }
+      const errors = byReason.get(reason) ?? []
+      if (errors.push({ request, atMs: now() }) === 1) byReason.set(reason, errors)
+      if (errors.length > MAX_OF_REASON) errors.shift()
     },
 
     /** The newest first. */
     read: () =>
       [...byReason.values()]
-        .flatMap(({ errors }) => errors)
+        .flat()
         .sort((one, other) => other.atMs - one.atMs)
         .slice(0, MAX_SHOWN)
         .map(({ atMs, request: { requestId, method, route, status, reason } }) => {

@@ -90,7 +90,8 @@ test.each([
   ...['Application/JSON', 'application/json;', 'application/json;Charset="UTF-8"'],
   ...['application/json \t;\t charset=utf-8\t', 'application/json; version=1; charset=utf-8'],
   ...['application/json; profile="a;charset=latin1"; charset=utf-8'],
-  ...['application/json; charsets=latin1'],
+  ...['application/json; charsets=latin1', 'application/json; charset=utf8'],
+  ...['application/json; charset="UTF8"'],
 ])('POST /users takes a body of Content-Type %j', async type => {
   expect((await create(textOf(), typed(type))).status).toBe(201)
 })
@@ -102,6 +103,7 @@ test.each<RawHeaders>([
     ...['application/problem+json', 'application/jsonp', 'application/json, text/plain'],
     ...['application/ json', 'json', '*/*', 'application/json; charset="utf-8'],
     ...['application/json;CHARSET="ISO-8859-1"', 'application/json; charset=utf-16'],
+    ...['application/json; charset=utf--8', 'application/json; charset=utf_8'],
     ...['application/json; charset=utf-8; charset=latin1'],
     ...[`application/json;${' '.repeat(8000)}charset=latin1`],
   ].map(typed),

@@ -2,9 +2,11 @@ import { createHash, hash } from 'node:crypto'
 import { isIP } from 'node:net'
 import type { Request } from 'express'
 import { getDomain } from 'tldts'
+import { plainHost } from '../../http/gate.ts'
+import { headerValues } from '../../http/headers.ts'
 import type { Key, KeyName, KeyPart } from './limits-file.ts'
 import { memoize } from './memoize.ts'
-import { countedAddress, factsOf, headerValues, queryValues } from './request-facts.ts'
+import { countedAddress, factsOf, queryValues } from './request-facts.ts'
 import { requireSync } from './require-sync.ts'
 
 const MAX_KEY_CHARS = 128
@@ -28,8 +30,8 @@ interface KeyKind {
 /** In the order in which messages list them. A new kind needs an entry here and in `KeyName`. */
 const KEY_KINDS: Readonly<Record<KindOf<KeyName>, KeyKind>> = {
   ip: { compile: () => request => factsOf(request).ipKey, keyOfName: addressKey },
-  domain: { compile: domainKey, keyOfName: name => domainOf(hostKey(name)) },
-  host: { compile: () => request => factsOf(request).host, keyOfName: hostKey },
+  domain: { compile: domainKey, keyOfName: name => domainOf(plainHost(name)) },
+  host: { compile: () => request => factsOf(request).host, keyOfName: plainHost },
   key: { compile: () => request => request.apiKey?.name },
   path: { compile: () => request => factsOf(request).path },
   header: {
@@ -128,10 +130,6 @@ function addressKey(name: string): string | undefined {
   const [address = ''] = name.split('/')
   const key = isIP(address) === 0 ? undefined : countedAddress(address)
   return name === address || name === key ? key : undefined
-}
-
-function hostKey(name: string): string {
-  return name.toLowerCase().replace(/\.$/, '')
 }
 
 /** The items of a JSON list of texts; empty for anything else. */

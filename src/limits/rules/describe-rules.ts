@@ -1,22 +1,15 @@
 import { isRegExp } from 'node:util/types'
 import { durationMs } from '../../config/values.ts'
 import type { Key } from './limits-file.ts'
-import { type CheckedLimits, RULE_KINDS, type RuleKind } from './rules-schema.ts'
+import { type CheckedLimits, RULE_KINDS, RULE_SHAPES, type RuleKind } from './rules-schema.ts'
 
 /** What a rule counts by, as in `ip and header:X-Api-Key`. */
 export function keyInWords(key: Key = 'ip'): string {
   return [key].flat().map(toPlain).join(' and ')
 }
 
-/** What each kind of rule has where the file says nothing else. */
-const DEFAULTS: Readonly<Record<RuleKind, object>> = {
-  safelist: {},
-  blocklist: { dryRun: false },
-  bans: { by: 'ip', mode: 'allow2ban', dryRun: false },
-  throttle: { by: 'ip', with: { status: 429 }, dryRun: false },
-  track: { by: 'ip', dryRun: false },
-  rateLimits: { by: 'ip', with: { status: 429 }, dryRun: false },
-}
+/** What a rule has where the file says nothing else, if its kind has the key. */
+const DEFAULTS = { by: 'ip', mode: 'allow2ban', with: { status: 429 }, dryRun: false }
 
 const TIMES = ['findtime', 'period', 'within', 'bantime']
 
@@ -33,7 +26,8 @@ export interface PlainRule extends Readonly<Record<string, unknown>> {
 export function plainRules(limits: CheckedLimits): readonly PlainRule[] {
   return RULE_KINDS.flatMap(kind =>
     limits[kind].map(rule => {
-      const members = Object.entries({ ...rule.source, ...DEFAULTS[kind], ...rule.source })
+      const members = Object.entries({ ...rule.source, ...DEFAULTS, ...rule.source })
+        .filter(([key]) => Object.hasOwn(RULE_SHAPES[kind], key))
         .filter(([key]) => key !== 'only' && key !== 'except')
         .map(([key, value]) => {
           const isTime = TIMES.includes(key) && typeof value !== 'function'

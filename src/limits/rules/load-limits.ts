@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { OperatorError, readFailureInWords } from '../../errors.ts'
+import { decodeUtf8, OperatorError, readFailureInWords } from '../../errors.ts'
 import { clearTimeout, setTimeout } from '../../timers.ts'
 import { checkLimits } from './checked-limits.ts'
 import { importModule } from './import-module.ts'
@@ -25,18 +25,10 @@ export async function loadLimits(path: string): Promise<CheckedLimits> {
 }
 
 async function readText(path: string): Promise<string> {
-  let bytes: Buffer
-  try {
-    bytes = await readFile(path)
-  } catch (cause) {
+  const bytes = await readFile(path).catch(cause => {
     throw unreadable(cause)
-  }
-  try {
-    // Drops the byte order mark that editors on Windows write.
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-    if (!text.includes('\0')) return text
-  } catch {}
-  throw new OperatorError(['the file is not in UTF-8, but perhaps in UTF-16: save it as UTF-8'])
+  })
+  return decodeUtf8(bytes, why => new OperatorError([`the file ${why}`]))
 }
 
 /** Two recipes, pasted one after the other, may each have a list of the same kind: `JSON.parse` keeps only the last. */

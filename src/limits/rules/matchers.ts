@@ -1,9 +1,10 @@
 import type { Request } from 'express'
 import type { z } from 'zod'
+import { headerValues } from '../../http/headers.ts'
 import type { Matching } from './limits-file.ts'
 import { memoize } from './memoize.ts'
 import type { TextTest } from './patterns.ts'
-import { factsOf, headerValues, queryValues } from './request-facts.ts'
+import { factsOf, queryValues } from './request-facts.ts'
 import { requireSync } from './require-sync.ts'
 import { addresses, functionOf, patterns, patternsByName } from './rule-values.ts'
 

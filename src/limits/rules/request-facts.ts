@@ -80,21 +80,6 @@ export function factsOf(request: Request): RequestFacts {
   return request.limitFacts
 }
 
-/** Every value of a header, which may have been sent several times. */
-export function headerValues(request: Request, lowerCaseName: string): readonly string[] {
-  // Node's headersDistinct would parse all headers for this one.
-  const { rawHeaders, headers } = request
-  // serverless-http leaves them out.
-  if (rawHeaders.length === 0) return [headers[lowerCaseName] ?? []].flat()
-  const values: string[] = []
-  for (let index = 0; index < rawHeaders.length; index += 2) {
-    const name = rawHeaders[index] as string
-    const isSame = name.length === lowerCaseName.length && name.toLowerCase() === lowerCaseName
-    if (isSame) values.push(rawHeaders[index + 1] as string)
-  }
-  return values
-}
-
 /** Every value of a query parameter. A value that cannot be decoded stays as it was sent. */
 export function queryValues(request: Request, name: string): readonly string[] {
   return queryParameters(request.url)

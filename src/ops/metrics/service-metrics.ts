@@ -19,8 +19,6 @@ interface Metric {
   readonly read: (report: ServiceReport) => readonly Sample[]
 }
 
-const NO_LABELS: Labels = {}
-
 /** What the service is at the moment. What it counts itself, and what it measures of the process, is in `createMetrics`. */
 export const SERVICE_METRICS: readonly Metric[] = [
   {
@@ -116,7 +114,7 @@ export const SERVICE_METRICS: readonly Metric[] = [
   },
 ]
 
-function one(value: number, labels = NO_LABELS): readonly Sample[] {
+function one(value: number, labels: Labels = {}): readonly Sample[] {
   return [{ labels, value }]
 }
 
@@ -124,7 +122,7 @@ function one(value: number, labels = NO_LABELS): readonly Sample[] {
 function by(
   label: string,
   values: Readonly<Record<string, number>>,
-  others: Labels = NO_LABELS,
+  others: Labels = {},
 ): readonly Sample[] {
   return Object.entries(values).map(([name, value]) => ({
     labels: { ...others, [label]: name },

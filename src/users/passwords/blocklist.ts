@@ -1,5 +1,5 @@
 import { type FileHandle, open, stat } from 'node:fs/promises'
-import { OperatorError, readFailureInWords } from '../../errors.ts'
+import { decodeUtf8, OperatorError, readFailureInWords } from '../../errors.ts'
 import { createSha1List, isSha1Line, sha1Of } from './sha1-list.ts'
 
 /** Passwords that nobody may choose. */
@@ -69,17 +69,8 @@ async function readList(file: FileHandle, unusable: Unusable) {
   if (size > MAX_PLAIN_BYTES) {
     throw unusable('its first line is no SHA-1, and as one password a line it is over 16 MiB')
   }
-  const lines = indexLines(decode(await read(0, size), unusable))
+  const lines = indexLines(decodeUtf8(await read(0, size), why => unusable(`it ${why}`)))
   return async (form: string) => lines.has(form)
-}
-
-function decode(bytes: Buffer, unusable: Unusable): string {
-  try {
-    const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-    // UTF-16 without a mark.
-    if (!text.includes('\0')) return text
-  } catch {}
-  throw unusable('it is not in UTF-8, but perhaps in UTF-16: save it as UTF-8')
 }
 
 /** Folds the case of text in NFKC, in both directions: each alone leaves letters that differ only in case. */
