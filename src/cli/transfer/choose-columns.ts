@@ -1,12 +1,7 @@
 import { IMPORT_COLUMNS, type ImportRecord } from '../../users/transfer/import-rows.ts'
+import { isObject } from '../../users/unknown-attributes.ts'
 import { type ColumnOptions, columnOptionsText, listed, quoted } from './column-options.ts'
-import {
-  type ColumnPlan,
-  ColumnsError,
-  createColumnPlan,
-  isObject,
-  type Row,
-} from './column-plan.ts'
+import { type ColumnPlan, ColumnsError, createColumnPlan, type Row } from './column-plan.ts'
 
 /**
  * JSON has no headings. Its columns are those of the first chunk with rows, because a stream may pause after it. While one of

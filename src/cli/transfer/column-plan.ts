@@ -1,5 +1,6 @@
 import { OperatorError } from '../../errors.ts'
 import { IMPORT_COLUMNS } from '../../users/transfer/import-rows.ts'
+import { isObject } from '../../users/unknown-attributes.ts'
 import { type ColumnOptions, listed, quoted } from './column-options.ts'
 import { fieldLike } from './look-alikes.ts'
 
@@ -154,11 +155,6 @@ export function createColumnPlan(options: ColumnOptions, { isCsv }: { readonly i
 }
 
 export type ColumnPlan = ReturnType<typeof createColumnPlan>
-
-/** Whether a value of JSON is an object. */
-export function isObject(value: unknown): value is Row {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
 
 /** The value of a column, or else at the path. */
 function valueAt(row: Row, column: string): unknown {
