@@ -213,11 +213,8 @@ function startOf({ url, headers }: Request): ChangePosition | undefined {
 
 function answerOf(page: ChangePage) {
   const next = encodeChangeCursor(page.next)
-  return { next, body: pageJson(page, next) }
-}
-
-function pageJson({ changes, hasMore }: ChangePage, next: string): string {
-  return `{"data":[${changes.map(changeJson).join(',')}],"has_more":${hasMore},"next":"${next}"}`
+  const data = page.changes.map(changeJson).join(',')
+  return { next, body: `{"data":[${data}],"has_more":${page.hasMore},"next":"${next}"}` }
 }
 
 function changeJson({ id, user, deletedAt }: UserChange): string {

@@ -33,6 +33,6 @@ function findOthers(value: unknown, known: readonly string[], at: string): reado
 }
 
 /** As JSON has it: no array. */
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -8,9 +8,9 @@ export type Parsed<T> = { readonly user: T } | Invalid
 export interface Invalid {
   readonly errors: readonly FieldError[]
   /** The e-mail, if that field is valid. */
-  readonly email: string | undefined
+  readonly email?: string | undefined
   /** The password, if that field is valid. */
-  readonly password: string | undefined
+  readonly password?: string | undefined
 }
 
 export const MAX_NAME_CHARS = 255

@@ -1,12 +1,7 @@
 import { IMPORT_COLUMNS, type ImportRecord } from '../../users/transfer/import-rows.ts'
+import { isObject } from '../../users/unknown-attributes.ts'
 import { type ColumnOptions, columnOptionsText, listed, quoted } from './column-options.ts'
-import {
-  type ColumnPlan,
-  ColumnsError,
-  createColumnPlan,
-  isObject,
-  type Row,
-} from './column-plan.ts'
+import { type ColumnPlan, ColumnsError, createColumnPlan, type Row } from './column-plan.ts'
 
 /**
  * JSON has no headings. Its columns are those of the first chunk with rows, because a stream may pause after it. While one of
@@ -60,12 +55,22 @@ function planHeadings(headings: readonly string[], options: ColumnOptions): Colu
   const plan = createColumnPlan({ ...options, taken, ignored }, { isCsv: true })
   const columns = [...new Set(headings)].filter(heading => heading !== '')
   plan.add(columns)
+  const lacking = plan.lacking()
+  const wanted = lacking.map(quoted).join(' and ')
+  const ignoredWanted = columns.filter(column => lacking.includes(column.toLowerCase()))
   const twice = columns.find(
-    column => plan.isRead(column) && headings.indexOf(column) < headings.lastIndexOf(column),
+    column =>
+      (plan.isRead(column) || ignoredWanted.includes(column)) &&
+      headings.indexOf(column) < headings.lastIndexOf(column),
   )
-  if (twice !== undefined) throw new ColumnsError([`the first line names ${quoted(twice)} twice`])
-  const lacking = plan.lacking().map(quoted).join(' and ')
-  if (lacking !== '') throw new ColumnsError([describeMissing(headings, lacking)])
+  if (twice !== undefined) {
+    throw new ColumnsError([`the first line names ${quoted(twice)} twice: rename the one to leave`])
+  }
+  if (ignoredWanted.length > 0) {
+    const reason = `and --ignore leaves ${listed(ignoredWanted)}`
+    throw new ColumnsError([`no column is read as ${wanted}, ${reason}`])
+  }
+  if (lacking.length > 0) throw new ColumnsError([describeMissing(headings, wanted)])
   return plan
 }
 

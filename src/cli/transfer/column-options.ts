@@ -59,9 +59,17 @@ export function columnOptionsText({ taken, ignored, nameFrom }: ColumnOptions): 
   return isUsual ? '' : JSON.stringify([columns.toSorted(), ignored.toSorted(), nameFrom])
 }
 
-/** In double quotes, or in single ones where a shell would change the text. */
+/** Quoted so that bash and zsh take it as it is, also at their prompts, where `!` in double quotes is replaced. */
 export function quoted(text: string): string {
-  return /["$`\\]/.test(text) ? `'${text.replaceAll("'", "'\\''")}'` : JSON.stringify(text)
+  // Control characters would also change what a terminal shows.
+  if (/\p{Cc}/u.test(text)) return `$'${text.replace(/[\p{Cc}'!\\]/gu, escapeUnit)}'`
+  return /["$`\\!]/.test(text) ? `'${text.replaceAll("'", "'\\''")}'` : `"${text}"`
+}
+
+/** For a character below U+0100, in quotes that begin with `$'`. */
+function escapeUnit(unit: string): string {
+  const code = unit.charCodeAt(0).toString(16).padStart(2, '0')
+  return code < '80' ? `\\x${code}` : `\\u00${code}`
 }
 
 /** A file of something else may have thousands of columns. */

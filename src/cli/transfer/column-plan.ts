@@ -1,5 +1,6 @@
 import { OperatorError } from '../../errors.ts'
 import { IMPORT_COLUMNS } from '../../users/transfer/import-rows.ts'
+import { isObject } from '../../users/unknown-attributes.ts'
 import { type ColumnOptions, listed, quoted } from './column-options.ts'
 import { fieldLike } from './look-alikes.ts'
 
@@ -23,6 +24,8 @@ export function createColumnPlan(options: ColumnOptions, { isCsv }: { readonly i
   const known = new Set<string>()
   const taken = [...options.taken]
   const left: string[] = []
+  /** New columns of JSON that are true or false. They are no fields, whatever their names are like. */
+  const flags = new Set<string>()
   /** What a row has under another name than that of the field. */
   const moves = [...options.taken]
   /** Columns of `--column` that no row has had so far. */
@@ -65,9 +68,13 @@ export function createColumnPlan(options: ColumnOptions, { isCsv }: { readonly i
       taken.push({ column, field })
       if (column !== field) moves.push({ column, field })
     }
-    const alike = others.filter(column => !isIgnored(column)).flatMap(describeAlike)
+    const alike = others
+      .filter(column => !isIgnored(column) && !flags.has(column))
+      .flatMap(describeAlike)
     if (alike.length > 0) throw new ColumnsError([where + alike.join('; ')])
-    left.push(...others)
+    flags.clear()
+    // Only so many are shown.
+    if (left.length < MAX_KNOWN) left.push(...others)
   }
 
   /** What to do about a column that is left, if it looks like a field. */
@@ -89,16 +96,17 @@ export function createColumnPlan(options: ColumnOptions, { isCsv }: { readonly i
   /** The columns of a row of JSON that were not known. Those of an object in it have its name before theirs. */
   function look(row: Row): readonly string[] {
     let found: string[] | undefined
-    const visit = (column: string) => {
+    const visit = (column: string, value: unknown) => {
       if (known.has(column)) return
       if (known.size < MAX_KNOWN || IMPORT_COLUMNS.includes(column)) known.add(column)
+      if (typeof value === 'boolean') flags.add(column)
       found ??= []
       found.push(column)
     }
     for (const name in row) {
       const value = row[name]
-      if (!isObject(value) || fieldNamed(name) !== undefined) visit(name)
-      else for (const inner in value) visit(`${name}.${inner}`)
+      if (!isObject(value) || fieldNamed(name) !== undefined) visit(name, value)
+      else for (const inner in value) visit(`${name}.${inner}`, value[inner])
     }
     return found ?? []
   }
@@ -147,11 +155,6 @@ export function createColumnPlan(options: ColumnOptions, { isCsv }: { readonly i
 }
 
 export type ColumnPlan = ReturnType<typeof createColumnPlan>
-
-/** Whether a value of JSON is an object. */
-export function isObject(value: unknown): value is Row {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
 
 /** The value of a column, or else at the path. */
 function valueAt(row: Row, column: string): unknown {

@@ -87,7 +87,8 @@ function recordOf({ line, fields }: CsvRow, headings: readonly string[]): Import
     const text = fields[index] as string
     const heading = headings[index]
     if (text === '') continue
-    if (heading) row[heading] = text
+    if (heading === '__proto__') Object.defineProperty(row, heading, { value: text })
+    else if (heading) row[heading] = text
     else if (!isBlank(text)) {
       const problem =
         heading === ''

@@ -55,11 +55,10 @@ export function utf8Chunks(
 }
 
 function requireNoWorkbook(start: Buffer, file: string): void {
-  const isZip = start.subarray(0, 4).equals(Buffer.from('PK\x03\x04'))
-  const isOldExcel = start.subarray(0, 4).equals(Buffer.of(0xd0, 0xcf, 0x11, 0xe0))
-  if (isOldExcel) throw new OperatorError([`${file} ${WORKBOOK_HINT}`])
+  const mark = start.toString('latin1', 0, LONGEST_MARK)
+  if (mark === '\xd0\xcf\x11\xe0') throw new OperatorError([`${file} ${WORKBOOK_HINT}`])
   // Only its last bytes tell what is in it.
-  if (isZip)
+  if (mark === 'PK\x03\x04')
     throw new OperatorError([`${file} is a ZIP file, or ${WORKBOOK_HINT.slice('is '.length)}`])
 }
 

@@ -23,7 +23,9 @@ const LIST_FLAGS = [
 
 type ListFlags = Readonly<Partial<Record<(typeof LIST_FLAGS)[number], string>>>
 
-export interface ExportFlags extends FormatFlags, JsonFlags, ListFlags {
+type ExportFormat = (typeof EXPORT_FORMATS)[number]
+
+export interface ExportFlags extends FormatFlags<ExportFormat>, JsonFlags, ListFlags {
   readonly file: string
   readonly withDigests?: boolean
 }

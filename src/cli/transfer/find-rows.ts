@@ -9,7 +9,7 @@ import { createJsonSplitter, type RowsAt } from './json-splitter.ts'
  */
 export async function findRows(
   chunks: AsyncIterable<Buffer>,
-  { file, format }: { readonly file: string; readonly format: Format | undefined },
+  { file, name: format }: { readonly file: string; readonly name: Format | undefined },
 ): Promise<RowsAt> {
   const splitter = createJsonSplitter('none')
   const fail = (problem: string) => new OperatorError([`${file} ${problem}`])

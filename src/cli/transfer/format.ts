@@ -5,16 +5,14 @@ export const EXPORT_FORMATS = ['ndjson', 'csv'] as const
 
 export const IMPORT_FORMATS = [...EXPORT_FORMATS, 'json'] as const
 
-/** The options about the format of an export. */
-export interface FormatFlags {
-  readonly format?: (typeof EXPORT_FORMATS)[number]
+/** The options about the format of a file. */
+export interface FormatFlags<F extends Format> {
+  readonly format?: F
   readonly delimiter?: string
 }
 
 /** The options about what an import reads. */
-export interface InputFlags {
-  readonly format?: Format
-  readonly delimiter?: string
+export interface InputFlags extends FormatFlags<Format> {
   readonly encoding?: string
   readonly at?: string
 }
@@ -38,7 +36,7 @@ const DELIMITERS = new Map(Object.entries({ comma: ',', semicolon: ';', tab: '\t
  */
 export function formatOf<F extends Format>(
   file: string,
-  flags: { readonly format?: F; readonly delimiter?: string },
+  flags: FormatFlags<F>,
   formats: readonly F[],
 ) {
   const name = flags.format ?? formatByName(file, formats)
@@ -52,9 +50,8 @@ export function formatOf<F extends Format>(
   }
   const delimiter = DELIMITERS.get(flags.delimiter) ?? flags.delimiter
   if (/^[^"\r\n]$/.test(delimiter)) return { name, delimiter, isPacked }
-  throw new UsageError(
-    '--delimiter must be one character other than a quote, such as , or ; or else comma, semicolon or tab',
-  )
+  const examples = 'such as , or ; or else comma, semicolon or tab'
+  throw new UsageError(`--delimiter must be one character other than a quote, ${examples}`)
 }
 
 /** What to do with a workbook, whose sheets are not text. */

@@ -116,21 +116,20 @@ async function* documentRecords(
     readonly open: () => AsyncIterable<Buffer>
   },
 ): AsyncGenerator<readonly ImportRecord[]> {
-  const { file, encoding, at, isArray, canRepeat, open } = source
-  const options = { file, format: source.name }
+  const { file, at, isArray, canRepeat, open } = source
   if (isArray && at !== undefined)
     throw new OperatorError([`${file} is an array itself: leave --at out`])
   if (isArray || at !== undefined) {
-    yield* jsonRecords(all, { file, encoding, rowsAt: at?.split('.') ?? [] })
-  } else if (canRepeat) {
-    yield* jsonRecords(all, { file, encoding, rowsAt: await findRows(open(), options) })
-  } else {
-    const held = readAhead(all, MAX_HELD_BYTES, () => {
-      throw new OperatorError([
-        `${file} is too long to look for its array of users: add --at PATH, such as --at users`,
-      ])
-    })
-    const rowsAt = await findRows(held.ahead(), options)
-    yield* jsonRecords(held.again(), { file, encoding, rowsAt })
+    yield* jsonRecords(all, { ...source, rowsAt: at?.split('.') ?? [] })
+    return
   }
+  const onLimit = () => {
+    throw new OperatorError([
+      `${file} is too long to look for its array of users: add --at PATH, such as --at users`,
+    ])
+  }
+  const { ahead, again } = canRepeat
+    ? { ahead: open, again: () => all }
+    : readAhead(all, MAX_HELD_BYTES, onLimit)
+  yield* jsonRecords(again(), { ...source, rowsAt: await findRows(ahead(), source) })
 }

@@ -20,19 +20,14 @@ export function addTransferCommands(program: Command, { terminal, run }: Command
   const format = (formats: readonly string[]) =>
     new Option('--format <FORMAT>', about).choices(formats)
   const character = 'CSV delimiter: one character, or comma, semicolon or tab'
+  const at = 'the member of a JSON file that has the users, such as users or data.users'
 
   const policy = new Option(
     '--on-conflict <POLICY>',
     'what to do if an e-mail or id exists already',
   )
-  const takeColumn = new Option(
-    '--column <COLUMN=FIELD>',
-    'read a column, or a path of JSON such as a.0.b, as a field (repeatable)',
-  )
-  const ignore = new Option(
-    '--ignore <COLUMN>',
-    'leave a column that looks like a field (repeatable)',
-  )
+  const takeColumn = 'read a column, or a path of JSON such as a.0.b, as a field (repeatable)'
+  const ignore = 'leave a column that looks like a field (repeatable)'
   const nameFrom = new Option(
     '--name-from <FIELD>',
     'name users without a name by the part of the email before the @',
@@ -46,12 +41,9 @@ export function addTransferCommands(program: Command, { terminal, run }: Command
     .addOption(format(IMPORT_FORMATS))
     .option('--delimiter <CHARACTER>', `${character}; detected if left out`)
     .option('--encoding <NAME>', 'encoding of the text, such as windows-1252; UTF-8 if left out')
-    .option(
-      '--at <PATH>',
-      'the member of a JSON file that has the users, such as users or data.users',
-    )
-    .addOption(takeColumn.argParser(collect))
-    .addOption(ignore.argParser(collect))
+    .option('--at <PATH>', at)
+    .option('--column <COLUMN=FIELD>', takeColumn, collect)
+    .option('--ignore <COLUMN>', ignore, collect)
     .addOption(nameFrom.choices(['email']))
     .addOption(policy.choices(CONFLICT_POLICIES).default('fail'))
     .option('--rejects <FILE>', 'write line and errors of each rejected row to it, as NDJSON')

@@ -139,11 +139,7 @@ export async function prepareBatch(
   const parsed = batch.map(({ content }) =>
     'row' in content
       ? parseUser(rules, content.row)
-      : {
-          errors: [{ field: 'row', messages: [content.problem] }],
-          email: undefined,
-          password: undefined,
-        },
+      : { errors: [{ field: 'row', messages: [content.problem] }] },
   )
   const rows = isCommon ? await Promise.all(parsed.map(row => refuseCommon(row, isCommon))) : parsed
   const emails = rows.flatMap(row =>

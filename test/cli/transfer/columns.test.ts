@@ -147,7 +147,12 @@ describe('--column', () => {
       'mail=email',
       'the first line holds an e-mail address, but it must name the columns, such as name,email\n',
     ],
-    ['users.csv', 'name,email,login,login\n', 'login=id', 'the first line names "login" twice\n'],
+    [
+      'users.csv',
+      'name,email,login,login\n',
+      'login=id',
+      'the first line names "login" twice: rename the one to leave\n',
+    ],
     [
       'users.csv',
       'name,email,login\n',
@@ -184,6 +189,17 @@ describe('--column', () => {
     expect(usersIn(cwd)).toEqual([])
   })
 
+  test('takes a column of the name of a hidden property', async () => {
+    for (const [file, text] of [
+      ['users.csv', '__proto__,email\nAnn,ann@example.com\n'],
+      ['users.ndjson', '{"__proto__": "Ann", "email": "ann@example.com"}\n'],
+    ] as const) {
+      const { cwd, finished } = importFile(text, file, '--column', '__proto__=name')
+      expect((await finished).code).toBe(0)
+      expect(usersIn(cwd)).toMatchObject([ANN])
+    }
+  })
+
   test('that is in none of many rows is announced, and ends the import with code 1', async () => {
     const args = ['--column', 'hash=password_digest']
     const { cwd, finished } = importFile(ndjson(MANY), 'users.ndjson', ...args)
@@ -194,6 +210,16 @@ describe('--column', () => {
     )
     expect(usersIn(cwd)).toHaveLength(MANY.length)
   })
+})
+
+test.each([
+  ['name,email', 'no column is read as "email", and --ignore leaves "email"\n'],
+  ['name,Email,email', 'no column is read as "email", and --ignore leaves "Email", "email"\n'],
+  ['name,email,email', 'the first line names "email" twice: rename the one to leave\n'],
+])('--ignore email and EMAIL of %s ends the import', async (headings, stderr) => {
+  const args = ['--ignore', 'EMAIL', '--ignore', 'email']
+  const { finished } = importFile(`${headings}\n`, 'users.csv', ...args)
+  expect(await finished).toMatchObject({ code: 1, stderr })
 })
 
 describe('a column that is left and looks like a field ends the import', () => {
@@ -242,6 +268,17 @@ describe('a column that is left and looks like a field ends the import', () => {
     ])
   })
 
+  test.each([
+    ['mail!', `'mail!'`],
+    ['"mail" $', `'"mail" $'`],
+    ["'mail'", `"'mail'"`],
+    ["'mail'!", `''\\''mail'\\''!'`],
+    ["'mail'\n\u001b!\\", `$'\\x27mail\\x27\\x0a\\x1b\\x21\\x5c'`],
+  ])('%j, quoted so that a shell takes it as it is', async (column, shown) => {
+    const { finished } = importFile(ndjson([{ ...ANN, [column]: 'x' }]), 'users.ndjson')
+    expect((await finished).stderr).toContain(`--ignore ${shown} leaves it`)
+  })
+
   test('within an object, if that field is nowhere else', async () => {
     const row = { pk: 1, fields: { email: 'ann@example.com', username: 'Ann', id: 3 } }
     const { finished, cwd } = importFile(ndjson([row]), 'users.ndjson')
@@ -251,6 +288,16 @@ describe('a column that is left and looks like a field ends the import', () => {
     expect(usersIn(cwd)).toMatchObject([ANN])
     const inner = ndjson([{ team: { name: 'Red', email: 'red@example.com' }, ...ANN }])
     expect((await importFile(inner, 'users.ndjson').finished).code).toBe(0)
+  })
+
+  test('unless it is true or false in JSON', async () => {
+    const rows = [
+      { ...ANN, registered: true, settings: { password: false } },
+      { ...ANN, email: 'bea@example.com', registered: false, joined: false },
+    ]
+    const { finished } = importFile(ndjson(rows), 'users.ndjson')
+    const left = 'leaves "registered", "settings.password", "joined"\n'
+    expect(await finished).toMatchObject({ code: 0, stderr: expect.stringContaining(left) })
   })
 
   test('at a later row of JSON, and says how to go on after the rows that are done', async () => {
