@@ -33,8 +33,8 @@ export function requireKey(isOpen: (request: Request) => boolean): RequestHandle
 }
 
 /**
- * Whether a request that was let through may still go on: its key may have expired or been revoked. One of the management
- * port has none.
+ * Whether a request that was admitted may continue: its key may have expired or been revoked since. A request without
+ * a key, as on the management port, may.
  */
 export function isKeyValid(ring: Pick<KeyRing, 'recognise'>, request: Request): boolean {
   if (request.apiKey === undefined) return true

@@ -71,7 +71,7 @@ export async function openBanList(options: BanListOptions) {
     return { ban, endsAt: monotonicNow() + remainingOf(ban, now()), replaces, firstRead }
   }
 
-  /** Obeys a ban that is in the store. A read that runs may not find it. */
+  /** Obeys a ban that is in the store. A read that has already begun may not find it. */
   const obey = (ban: Ban) => put(toEntry(ban, { firstRead: reads + 1 }))
 
   /** Replaces what is known by what the store has, except for what it may lack: see `firstRead`. */
@@ -125,7 +125,7 @@ export async function openBanList(options: BanListOptions) {
       const { ban, endsAt, firstRead } = entry
       const isUnsaved = firstRead === Infinity && !ban.isDryRun
       if (endsAt <= monotonicNow()) {
-        // Until it has ended in the store too, the next read would take it for a new one.
+        // Not before it has ended by the clock of the store too: the next read would take it for a new ban.
         if (ban.endsAt <= now()) drop(ban)
       } else if (isUnsaved && !saves.has(entry) && saves.size < MAX_SAVES) {
         startSaving(entry).catch(() => {})

@@ -40,8 +40,8 @@ export interface BanPage {
  * Keeps bans across restarts and shares them between processes. Each call may cost a round trip, ends within seconds, and
  * throws `storage_unavailable` when the storage cannot be used now.
  *
- * Its clock is the same for all processes of the database. It shows about the wall time, but does not follow a clock that is
- * set while the machine of the database runs.
+ * Its clock is the same for all processes of the database. It shows roughly the wall time, but ignores changes of
+ * the wall clock while the machine of the database runs.
  */
 export interface BanStore {
   /** The time by the clock of this store, in milliseconds since the epoch. */

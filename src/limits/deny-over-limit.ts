@@ -125,7 +125,10 @@ function denyByFunction(
   }
 }
 
-/** The usual spelling of headers that the reply has too, which it replaces by exact name. */
+/**
+ * Headers that a reply may have too, as it spells them: a header of the rule replaces one only if the spelling is the
+ * same.
+ */
 const REPLY_HEADERS = [
   ...['Cache-Control', 'Content-Length', 'Content-Security-Policy', 'Content-Type', 'RateLimit'],
   ...['RateLimit-Policy', 'Retry-After', 'Vary', 'X-Content-Type-Options', 'X-Request-Id'],

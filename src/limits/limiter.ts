@@ -21,7 +21,7 @@ export type Limiter = ReturnType<typeof createLimiter>
 
 export interface LimiterOptions extends Omit<RuleParts, 'tallies' | 'addLimitHeaders'> {
   readonly limits: CheckedLimits
-  /** Opens the counts of the clients that a rule refuses. They are not counted if left out. */
+  /** Opens the counts of the clients that a rule refuses. If left out, refused clients are not counted. */
   readonly openClients?: (() => RefusedClients) | undefined
 }
 

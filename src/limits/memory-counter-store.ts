@@ -5,7 +5,10 @@ import { ruleText } from './rules/rules-schema.ts'
 export interface MemoryCounterStoreOptions {
   /** Milliseconds of a clock that never goes back. */
   readonly monotonicNow: () => number
-  /** The most keys of one rule in memory; beyond that, its oldest window is dropped. Also the most of all rules that went. */
+  /**
+   * The most keys of one rule in memory: beyond that, its oldest window is dropped. Rules that a reload has removed
+   * may have this many keys together.
+   */
   readonly maxKeys?: number
 }
 

@@ -29,8 +29,8 @@ export function createRuleMaps<Value>(maxKeys: number) {
     },
 
     /**
-     * Drops the values of all other rules that are over. Of the rest at most `maxKeys` stay, those of the rules that came last,
-     * because each reload may bring new names.
+     * For rules that are no longer in force: drops the values that are over. At most `maxKeys` others stay, those of
+     * the newest rules, because each reload may bring new names.
      */
     letRunOut: (inForce: ReadonlySet<string>, isOver: (value: Value) => boolean): void => {
       let room = maxKeys

@@ -10,7 +10,7 @@ export interface Tally {
   isDryRun: boolean
   /** Requests that the rule matched and, if it counts, counted. A request with several users counts as several. */
   counted: number
-  /** Of those, requests that the rule let pass, and not only because it is in dry run. */
+  /** Of those, requests that the rule let pass. Not those that pass only because it is in dry run. */
   passed: number
   /** Requests that the rule refused, with those of clients that it has banned. */
   refused: number

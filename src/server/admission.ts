@@ -24,7 +24,10 @@ const LONG_TURN_MS = 5
 /** After this many turns without a new connection nobody is waiting to connect. */
 const CONNECTING_TURNS = 3
 
-/** How many requests are scheduled for a slice. Each has its own callback: what it defers then counts for its slice, too. */
+/**
+ * How many requests are scheduled at a time. Each has a callback of its own, so what it defers runs within the slice
+ * too.
+ */
 const BATCH = 1000
 
 /**

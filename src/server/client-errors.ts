@@ -62,7 +62,8 @@ export function createClientErrorListener(options: ClientErrorOptions) {
     // Node's parser refuses every later packet too, while the first refusal may wait for earlier responses.
     if (refused.has(socket)) return
     refused.add(socket)
-    // The error may be in the body of the newest request, or else in a later one, which earlier responses precede.
+    // The error is in the body of the newest request, or in a request after it, whose response must wait for the
+    // earlier ones.
     if (newest?.req.complete === false) refuse(error, newest)
     else if (newest === undefined || newest.closed) refuse(error, createResponse(error, socket))
     else newest.once('close', () => socket.writable && refuse(error, createResponse(error, socket)))

@@ -58,7 +58,10 @@ const SELECT_FIRST_PAGE = selectPage('ends_at > $1')
 /** The first condition is for the index, which SQLite does not use for the second. */
 const SELECT_NEXT_PAGE = selectPage('ends_at >= $1 AND (ends_at, rule, client_key) > ($1, $2, $3)')
 
-/** Marks are random, so that their sum is another one after each change. Of whole ones SQLite can add up only some 65,000. */
+/**
+ * Marks are random, so each change gives another sum. They are shifted because SQLite's sum overflows after some
+ * 65,000 whole ones.
+ */
 const SELECT_CHANGES = `
   SELECT count(*) || ' ' || coalesce(sum(mark >> 16), 0) FROM ban_changes WHERE writer <> $1`
 
@@ -67,7 +70,10 @@ export function createBanStore({ statements, dialect, steadyNow }: BanStoreOptio
   const { read, transaction } = statements
   const { key, ownColumns, jsonRows, placeOf, lock, lockFree } = dialect
   const { toStored, fromStored, inUtf8 } = dialect
-  /** Marks the changes of this process once it asks for the revision, which they do not change. All others share a mark. */
+  /**
+   * The name under which triggers note changes of this process, so that they do not change its own revision. Empty,
+   * and shared, in a process that never asks for the revision.
+   */
   let writer = ''
 
   /** In the order of keys, so that two processes wait for each other in one direction only. */

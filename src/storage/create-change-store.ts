@@ -137,9 +137,9 @@ function isExpired({ mark, forgotten, end }: FeedPart['feed'], position: ChangeP
 }
 
 /**
- * A page of users from before the feed, or of changes. Such users without JSON come later, with their change. Who has seen all
- * changes needs no deletion that is forgotten by now, whenever the reading began: so all of them go on from one place, and share
- * their next read.
+ * A page of users from before the feed, or of changes. Such users without JSON come later, with their change. A
+ * reader who has seen all changes no longer needs deletions that were forgotten meanwhile, whenever it began. So all
+ * such readers continue from the same position, and share their next read.
  */
 function toPage({ feed, rows }: FeedPart, from: ChangePosition, limit: number): ChangePage {
   const found = rows.map(row => toChange(row, from))

@@ -54,7 +54,10 @@ export function createIndexedWords(
   dialect: WordDialect,
 ) {
   return {
-    /** Whether all users can be found by their words, or lack only those that a service with newer rules adds. */
+    /**
+     * Whether all users can be found by their words, apart from those whose words a service with newer rules will
+     * add.
+     */
     areComplete: async () => Boolean((await read(SELECT_ARE_COMPLETE))[0]?.[0]),
     /** Indexes the next users that lack words, in one transaction. Undefined while another process does it. */
     addNext: () => transaction(() => indexNextUsers(dialect), { isLong: true, writes: 0 }),
@@ -69,7 +72,8 @@ function* indexNextUsers(dialect: WordDialect): Program<IndexingProgress | undef
   const { tryLock = '', beginAnew } = dialect
   if (tryLock && !(yield* ask<[boolean]>(tryLock))[0]?.[0]) return undefined
   type StateRow = readonly [version: number, through: number | null, lastId: number]
-  // Locked, so that what has all users indexed again waits for this step, and is not overwritten by it.
+  // Locked: whoever asks for all users to be indexed again waits for this step, which would otherwise overwrite the
+  // request.
   const [state] = yield* ask<StateRow>(
     `SELECT words_version, indexed_through, ${GREATEST_ID} FROM users_words_state${tryLock && ' FOR UPDATE'}`,
   )

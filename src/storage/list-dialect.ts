@@ -93,8 +93,8 @@ export function orderOf(columns: readonly string[], { descending }: UserSort): s
 }
 
 /**
- * Where users after the key of a position begin: at the bound of the order if that is further. The engines would read all
- * users between the two. `least` and `greatest` are functions of SQL.
+ * Where to begin a list after a position: at its key, or at the bound of the filter by time if that is further on,
+ * because the engines would read all users between the two. `least` and `greatest` are functions of SQL.
  */
 export function startOf(
   { by, descending }: UserSort,

@@ -3,9 +3,9 @@ export interface Commit {
   /** From BEGIN to the end of COMMIT, with the round trips to a server and the waits for its locks. */
   readonly seconds: number
   /**
-   * Writes that shared it and that callers are told are done. A write that was refused, such as one with a taken e-mail, does
-   * not count, because it has changed nothing. Nor does an update on PostgreSQL of a user who is already as asked, because it
-   * needs no transaction.
+   * The writes in it that callers are told are done. A write that was refused, such as one with a taken e-mail, does
+   * not count, because it has changed nothing. Nor does an update on PostgreSQL of a user who is already as asked,
+   * because it needs no transaction.
    */
   readonly writes: number
 }

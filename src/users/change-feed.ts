@@ -51,7 +51,9 @@ export const changeParameters = z.strictObject({
     }),
 })
 
-/** Those of a stream. One that begins at `now` could not continue there before its first event. */
+/**
+ * The parameters of a stream. It takes no `now`: if it broke off before its first event, it could not continue there.
+ */
 const streamParameters = z.strictObject({ after: cursor(decodeChangeCursor) })
 
 export interface ChangeFeedOptions {
@@ -161,7 +163,10 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
 
 type Read<T> = (after: ChangePosition | undefined) => Promise<T>
 
-/** The same reads, those of the same place one while it runs: a thousand clients that follow a change share one. */
+/**
+ * Shares a read among all that ask for the same place while it runs: a thousand clients that follow a change cost one
+ * read.
+ */
 function shareReads<T>(read: Read<T>): Read<T> {
   const reading = new Map<string, Promise<T>>()
   return after => {

@@ -47,8 +47,9 @@ export interface UserChanges {
   /** The position of the last change that `read` would show. For polling: it reads one row. */
   last(): Promise<ChangePosition>
   /**
-   * Forgets some of the deletions before a time. Returns whether there may be more of them. One that is dated after `now` is as
-   * old as the next one that is not, or else as `now`, which it keeps. Both times are milliseconds since the epoch.
+   * Forgets some of the deletions before a time. Returns whether there may be more of them. A deletion that is dated
+   * after `now` is forgotten together with the next one that is not. If there is none, its date becomes `now`. Both
+   * times are milliseconds since the epoch.
    */
   forgetDeletions(times: { readonly before: number; readonly now: number }): Promise<boolean>
   /** How many deletions are kept. */

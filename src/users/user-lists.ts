@@ -44,7 +44,7 @@ export function createUserLists(options: {
   }
 
   /**
-   * The revision of the users and a list, or none if the client has that of this revision, which `isKnown` tells. Throws
+   * The revision of the users, and the list unless `isKnown` says that the client has that of this revision. Throws
    * `query_invalid`.
    */
   return async (parameters: readonly SentParameter[], isKnown: (revision: string) => boolean) => {

@@ -54,7 +54,7 @@ export async function follow({ revision, read, ...options }: FollowOptions) {
   let readRevision: string | undefined
 
   async function readIfChanged(): Promise<void> {
-    // Before what it stands for: the next look then notices a change that came between the two.
+    // The revision is read before the data: a change between the two reads is then noticed next time.
     const current = await revision()
     if (current === readRevision) return
     await read()

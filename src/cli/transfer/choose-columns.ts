@@ -4,8 +4,8 @@ import { type ColumnOptions, columnOptionsText, listed, quoted } from './column-
 import { type ColumnPlan, ColumnsError, createColumnPlan, type Row } from './column-plan.ts'
 
 /**
- * JSON has no headings. Its columns are those of the first chunk with rows, because a stream may pause after it. While one of
- * `--column` is missing, they are those of this many rows, or of so many chunks.
+ * JSON has no headings. Its columns are those in the first chunk with rows, because a stream may pause after it. If
+ * one of `--column` is not among them, the import reads on for it, up to this many rows or chunks.
  */
 const FIRST_ROWS = 1000
 const FIRST_CHUNKS = 16
@@ -141,7 +141,10 @@ export function chooseJsonColumns(
   return markFirst(choose(), options)
 }
 
-/** The first chunks, with as many rows as `wantedAfter` wants, and whether they are all. A `failure` came after them. */
+/**
+ * Reads chunks until they have as many rows as `wantedAfter` says. `isEnd` tells that no more follow; `failure` is
+ * what ended the reading after them.
+ */
 async function readFirst(chunks: AsyncGenerator<Chunk>, wantedAfter: (chunk: Chunk) => number) {
   const first: Chunk[] = []
   let rows = 0

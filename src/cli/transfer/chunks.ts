@@ -1,6 +1,6 @@
 /**
- * What `choose` makes of a stream once its start is enough, or the stream has ended or failed. A failure is thrown after the
- * chunks before it.
+ * Reads a stream until its start is enough, it ends or it fails, and yields what `choose` then makes of all of it. A
+ * failure is thrown after the chunks before it.
  */
 export async function* afterStart<T>(
   chunks: AsyncIterable<Buffer>,

@@ -21,8 +21,8 @@ export function createStatusHistory(
   let timer: NodeJS.Timeout | undefined
 
   /**
-   * Adds a sample of what happened since the one before; the first call only begins. Rejects if the service cannot count;
-   * the next sample then covers the time of this one too.
+   * Adds a sample of what happened since the last call; the first call adds none. Rejects if the service cannot
+   * count: the next sample then covers this time too.
    */
   async function sample(): Promise<void> {
     const next = { counts: await count(), at: monotonicNow(), wallMs: now() }
@@ -108,7 +108,10 @@ function countsIn({ requests, server, limits, process }: ServiceCounts) {
 
 type Counts = Readonly<Record<string, number>>
 
-/** How much each count has grown: a new one from zero, and one that a reload began again at a smaller number not at all. */
+/**
+ * How much each count has grown. A new count has grown from zero; one that is now smaller, because a reload began it
+ * again, not at all.
+ */
 function growthOf(before: Counts, after: Counts): Counts {
   const grown = Object.entries(after).map(
     ([name, count]) => [name, Math.max(0, count - (before[name] ?? 0))] as const,

@@ -191,7 +191,8 @@ async function seriesOf(histogram: Histogram): Promise<readonly Series[]> {
   const found: Series[] = []
   let counts: number[] = []
   let below = 0
-  // The values of a series follow each other: its buckets, each with all below it, its sum, and its count.
+  // The values of a series come one after another: its buckets, each of which includes the smaller ones, then its sum
+  // and its count.
   for (const { metricName, labels, value } of values) {
     if (metricName === `${name}_bucket`) {
       counts.push(value - below)

@@ -15,7 +15,10 @@ export type RequestLabels = {
 /** The observations of a histogram that have the same labels. */
 export interface Series<Labels = unknown> {
   readonly labels: Labels
-  /** By range: values above the bound before it, up to and with this one. The last number is of those above all bounds. */
+  /**
+   * For each bound, how many values are at most this one and above the previous one. The last number counts those
+   * above all bounds.
+   */
   readonly counts: readonly number[]
   readonly count: number
   readonly sum: number

@@ -31,7 +31,10 @@ export interface TargetSession extends CopySession {
   putWords(users: readonly ReturnType<typeof namedUserOf>[]): Promise<void>
   /** Whether an error refuses a row. Its cause is the error of the engine. */
   isRefusal(error: UnusableDatabase): boolean
-  /** After the last row: makes what was left out until then, and never gives out `lastId` or a smaller id. */
+  /**
+   * Call it after the last row: makes the indexes and triggers that were left out until then. New users get ids above
+   * `lastId`.
+   */
   complete(lastId: number): Promise<void>
 }
 

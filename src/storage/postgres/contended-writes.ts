@@ -64,7 +64,10 @@ export function createContendedWrites() {
       new Promise((resolve, reject) => {
         let isRepeated = false
         let isAlone = false
-        /** What may have written. The first attempt has waited for no lock, and ends as its statements do. */
+        /**
+         * What runs now and may already have written. The first attempt waits for no lock, so its statements end it
+         * in time.
+         */
         let running: 'first attempt' | 'repeated write' | undefined
         const wait = patience.begin(ANSWER_WITHIN_MS, () => {
           if (running === undefined) reject(unavailable(HELD))

@@ -15,7 +15,10 @@ export interface HostsOptions {
   readonly location: PostgresLocation
   /** Called with what an operator should know: a fixed sentence for the log, and its cause. */
   readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
-  /** Called when no host answers any more, or another one takes over: what runs on earlier connections gets no answer. */
+  /**
+   * Called when no host answers any more, or another one takes over: statements on the existing connections will get
+   * no answer.
+   */
   readonly onLost: () => void
 }
 

@@ -111,7 +111,10 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
   const calls = createCallGate()
   const patience = createPatience({ tickMs: LOOK_MS })
 
-  /** Answers in time. What is on a connection by then ends there: with its statement, without a commit. */
+  /**
+   * Answers in time. Work that still has a connection then goes no further: its statement is the last, and nothing is
+   * committed.
+   */
   function attempt<T>(work: Work<T>, leftMs: number): Promise<Outcome<T>> {
     const progress = { isAbandoned: false, isCommitting: false }
     const isLong = LONG_LANES.includes(work.lane)

@@ -128,7 +128,7 @@ function isCertificateError(error: unknown): boolean {
   )
 }
 
-/** Whether waiting may help, for work that may be repeated although it may have been done. */
+/** Whether to try again later. Only for work that is safe to repeat even if it was done. */
 export function mayPass(error: unknown): boolean {
   return isOutage(error) && !isPermanent(error.cause)
 }

@@ -47,7 +47,7 @@ export async function upsertWords(session: Session, users: readonly IndexedUser[
 /** Others wait meanwhile. */
 const SET_LOCK_PATIENCE = `SELECT set_config('lock_timeout', '500', true)`
 
-/** Waits for the writes that run: by the former version they took their words for right. */
+/** Waits for the writes that run: they made their words by the previous version. */
 const LOCK_USERS = `LOCK TABLE users IN SHARE ROW EXCLUSIVE MODE`
 
 /** The revision changes, because lists with words may become others. */

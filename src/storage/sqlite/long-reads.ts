@@ -183,8 +183,8 @@ function startThread(path: string) {
     /** Whether its next task runs at once. A walk that was broken off may still search for its next lines. */
     isFree: () => failure === undefined && waiting.length === 0,
     /**
-     * What runs and what is asked from now on throws `reason`. What runs is ended first: a thread that is terminated within a
-     * statement may leave its connection open.
+     * Ends the thread: whatever runs or is asked from now on throws `reason`. First waits for the statement that runs
+     * to end, because terminating a thread within a statement may leave its connection open.
      */
     end: (reason: Error): Promise<void> => {
       ending ??= endOnceAnswered(reason)

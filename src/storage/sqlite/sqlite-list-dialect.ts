@@ -84,7 +84,7 @@ function sourceOf(reading: Reading): Source {
     .map(name => (hasWords ? HAS_ROWID[name as 'ids' | 'emails'] : conditionOf(name)))
   const all = checks.join(' AND ')
   const isWalked = purpose === 'whole' && checks.length > 0
-  // A plus keeps SQLite from finding and sorting all users of a filter where the page is full after a few of the list.
+  // A plus keeps SQLite from finding and sorting all users of a filter where the first few of the list fill the page.
   const others = checks.map(check => (hasWords ? check : `+${check}`))
   const isTimed = hasWords || (purpose !== 'whole' && !isShort)
   return {

@@ -70,8 +70,8 @@ export function createWordIndex(database: Database) {
     put,
 
     /**
-     * Makes it hold these users as they are now, unless they are still to be added, or to be added by newer rules. One of which
-     * only the id is given is looked up.
+     * Updates the index to these users as they are now. Skips those that it does not have yet, and leaves all to a
+     * service with newer rules if there is one. A user without a value is looked up by its id.
      */
     renew: (users: ReadonlyMap<number, NamedUser | undefined>): void => {
       const ids = [...users.keys()].sort((one, other) => one - other)

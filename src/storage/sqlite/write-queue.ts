@@ -11,10 +11,10 @@ import { createWordChanges } from './word-index.ts'
 /** Runs the writes to one database in the order of their arrival. */
 export interface WriteQueue {
   /**
-   * Runs `work` in a transaction and returns its result once it is on disk. No other write runs between its reads and its
-   * writes. If it throws, only its own writes are undone.
-   * Throws `storage_unavailable` when the database cannot be written now, `overloaded` when too many writes wait, and
-   * `shutting_down` after `close`. `writes` is how many writes of callers it does, and `size` as how many it waits.
+   * Runs `work` in a transaction and returns its result once it is on disk. No other write runs between its reads and
+   * its writes. If it throws, only its own writes are undone. Throws `storage_unavailable` when the database cannot
+   * be written now, `overloaded` when too many writes wait, and `shutting_down` after `close`. `writes` is how many
+   * writes of callers it does, and `size` how many it counts as while it waits.
    */
   run<T>(work: () => T, writes?: number, size?: number): Promise<T>
   /** Throws as `run` does while so many more writes may not wait. */

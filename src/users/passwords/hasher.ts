@@ -94,9 +94,10 @@ export function createPasswordHasher(
       }),
 
     /**
-     * For logins: whether the system that made the digest would let this password in, and whether the digest judges all of it:
-     * with `beginning`, the user's password may be a longer one, and a digest of this one would lock the user out. False
-     * without a digest. Every failure takes about the same time, whatever the digest.
+     * For logins: whether the system that made the digest would accept this password. `whole` if the digest judges
+     * all of it. With `beginning` the user's real password may be longer, so replacing the digest by one of this
+     * password could lock the user out. False without a digest. Every failure takes about the same time, whatever the
+     * digest.
      */
     verifyEvenly: async (
       digest: string = DECOY,
