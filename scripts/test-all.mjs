@@ -1,12 +1,16 @@
-// Runs all suites one after another, or those that are named: `npm run test:all -- engines pages`. At the end it prints a table
+// Runs all suites, or those that are named: `npm run test:all -- engines pages`. At the end it prints a table
 // of their seconds and counts, what failed, and last a line `N passed, M failed`. Exits with 1 if a suite failed or had no test.
 
-import { spawnSync } from 'node:child_process'
+import { spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
 
-const SUITES = ['test', 'engines', 'process', 'pages', 'package', 'faults']
+/** One group after another. Those of one run at the same time, because they wait for a browser and for npm more than they compute. */
+const GROUPS = [['test'], ['engines'], ['process'], ['pages', 'package'], ['faults']]
+
+const SUITES = GROUPS.flat()
 
 const named = process.argv.slice(2)
 const unknown = named.find(name => !SUITES.includes(name))
@@ -16,7 +20,13 @@ if (unknown !== undefined) {
 }
 
 const folder = mkdtempSync(join(tmpdir(), 'test-all-'))
-const rows = (named.length > 0 ? named : SUITES).map(runSuite)
+// Suites that run at the same time must not build at the same time.
+spawnSync(process.execPath, ['scripts/build-if-needed.mjs'], { stdio: 'inherit' })
+const rows = []
+for (const group of GROUPS) {
+  const wanted = group.filter(name => named.length === 0 || named.includes(name))
+  rows.push(...(await Promise.all(wanted.map(runSuite))))
+}
 rmSync(folder, { recursive: true })
 console.log(
   `\n${[['suite', 'seconds', 'passed', 'failed', 'skipped'], ...rows.map(cellsOf)].map(lineOf).join('\n')}`,
@@ -27,15 +37,20 @@ for (const { failures } of rows) {
 console.log(`${sumOf('passed')} passed, ${sumOf('failed')} failed`)
 process.exit(rows.every(({ isSuccess }) => isSuccess) ? 0 : 1)
 
-function runSuite(name) {
+/** The output of the first suite of a group is shown as it comes, and that of the others when they end. */
+async function runSuite(name, index) {
   const report = join(folder, `${name}.json`)
   const script = name === 'test' ? 'test' : `test:${name}`
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${report}`]
   console.log(`\n${script}`)
   const startedAt = performance.now()
-  const { status } = spawnSync('npm', ['run', '--silent', script, '--', ...reporters], {
-    stdio: 'inherit',
+  const suite = spawn('npm', ['run', '--silent', script, '--', ...reporters], {
+    stdio: index === 0 ? 'inherit' : 'pipe',
   })
+  const output = []
+  for (const stream of [suite.stdout, suite.stderr]) stream?.on('data', part => output.push(part))
+  const [status] = await once(suite, 'close')
+  process.stdout.write(Buffer.concat(output))
   const seconds = Math.round((performance.now() - startedAt) / 1000)
   const counts = countsIn(report)
   const isSuccess = status === 0 && counts.passed + counts.skipped > 0

@@ -1,7 +1,6 @@
 import { once } from 'node:events'
 import { existsSync, readdirSync, readlinkSync, writeFileSync } from 'node:fs'
 import { createServer, request, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { duplexPair } from 'node:stream'
 import { runInNewContext } from 'node:vm'
@@ -19,6 +18,7 @@ import {
 import { addKey } from './support/api-keys.ts'
 import { newUserBody } from './support/builders.ts'
 import { execute } from './support/databases.ts'
+import { listen } from './support/listen.ts'
 import { temporaryFolder } from './support/open-test-app.ts'
 import { type RawAnswer, sendRaw } from './support/raw-http.ts'
 
@@ -64,11 +64,10 @@ const readBytes: RequestHandler = (request, response, next) =>
     next(error)
   })
 
-async function listen(app: express.Application): Promise<AddressInfo> {
-  const server = createServer(app).listen(0, '127.0.0.1')
-  onTestFinished(() => void server.close())
-  await once(server, 'listening')
-  return server.address() as AddressInfo
+/** A logger, and the lines that it has written. */
+function openLog(level = 'info') {
+  const lines: Record<string, unknown>[] = []
+  return { lines, logger: pino({ level }, { write: line => lines.push(JSON.parse(line)) }) }
 }
 
 function databaseFile(): string {
@@ -144,8 +143,7 @@ describe('createUserRecords', () => {
   })
 
   test('hands its lines to the logger that is passed, at LOG_LEVEL where that is given', async () => {
-    const lines: Record<string, unknown>[] = []
-    const logger = pino({ level: 'info' }, { write: line => lines.push(JSON.parse(line)) })
+    const { lines, logger } = openLog()
     const loud = await open({}, { logger })
     await loud.http.get('/users/1').expect(404)
     expect(lines).toMatchObject([{ msg: 'request', route: '/users/{id}', status: 404 }])
@@ -263,14 +261,9 @@ describe('settings', () => {
     const opened = [await open({ PASSWORD_BLOCKLIST }), await open({ PASSWORD_BLOCKLIST })]
     for (const { http, records } of opened) {
       await records.reset()
-      await http
-        .post('/users')
-        .send(newUserBody({ password: 'Correct horse' }))
-        .expect(422)
-      await http
-        .post('/users')
-        .send(newUserBody({ password: 'another horse' }))
-        .expect(201)
+      const create = (password: string) => http.post('/users').send(newUserBody({ password }))
+      await create('Correct horse').expect(422)
+      await create('another horse').expect(201)
       await records.close()
     }
     if (existsSync('/proc/self/fd')) {
@@ -553,7 +546,7 @@ describe('under the path of another application', () => {
   ])('a client that chooses it as %s gets it back as %s', async (chosen, shown) => {
     const { records } = await open()
     const parent = express().use(['/:tenant', /^\/\/evil\.example/], records.app)
-    const { port } = await listen(parent)
+    const port = await listen(createServer(parent))
     async function send(method: string, path: string, { accept = '*/*', user = {} } = {}) {
       const body = JSON.stringify(user)
       const lines = ['Host: a', 'Connection: close', 'Content-Type: application/json']
@@ -637,8 +630,7 @@ test.each([
 ])(
   'an answer as %s that is %s and that the program fails to send is logged once',
   async (type, _what, status) => {
-    const lines: Record<string, unknown>[] = []
-    const logger = pino({ level: 'warn' }, { write: line => lines.push(JSON.parse(line)) })
+    const { lines, logger } = openLog('warn')
     const { records } = await open({ LIMITS: { track: [{ status: [status] }] } }, { logger })
     const parent = express().use((_request, response, next) => {
       response.end = () => {
@@ -657,7 +649,7 @@ test('limits count requests that were sent together each by its own key', async 
   const { records } = await open({
     LIMITS: { rateLimits: [{ name: 'it', to: 9, within: 60, by: 'query:id', only: ['list'] }] },
   })
-  const { port } = await listen(records.app)
+  const port = await listen(createServer(records.app))
   const sent = [1, 1, 1, 2, 1, 2].map(
     id => `GET /users?id=${id} HTTP/1.1\r\nHost: localhost\r\n\r\n`,
   )
@@ -675,12 +667,10 @@ describe('on a Unix socket', () => {
   /** A service on a Unix socket, with the lines of its log. */
   async function openOnSocket(settings: UserRecordsSettings) {
     const path = join(temporaryFolder(), 'socket')
-    const lines: Record<string, unknown>[] = []
-    const logger = pino({ level: 'info' }, { write: line => lines.push(JSON.parse(line)) })
+    const { lines, logger } = openLog()
     const { records } = await open({ LIMITS, ...settings }, { logger })
-    const server = createServer(records.app).listen(path)
-    onTestFinished(() => void server.close())
-    await once(server, 'listening')
+    const server = createServer(records.app)
+    await listen(server, path)
     return { server, lines, statusOf: (headers = {}) => statusOn(path, headers) }
   }
 

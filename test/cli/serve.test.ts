@@ -1,8 +1,8 @@
-import { once } from 'node:events'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { type AddressInfo, createServer } from 'node:net'
+import { createServer } from 'node:net'
 import { join } from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
+import { listen } from '../support/listen.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { runCommand, stderrOf } from '../support/run-command.ts'
 
@@ -70,10 +70,7 @@ test.each<Refusal>([
 test.each(['PORT', '--port'])(
   'serve does not start on a port in use, and names PORT: %s',
   async named => {
-    const server = createServer()
-    await once(server.listen(0, '127.0.0.1'), 'listening')
-    onTestFinished(() => void server.close())
-    const { port } = server.address() as AddressInfo
+    const port = await listen(createServer())
     const given = named === 'PORT' ? { env: { PORT: `${port}` } } : { args: ['--port', `${port}`] }
     const stderr = await stderrOf(runCommand({ cwd: temporaryFolder(), ...given }))
     const line = `PORT was "${port}", but it is in use on 127.0.0.1; it may be `

@@ -2,7 +2,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
 import { createRandom, inForm, report } from '../support/faults.ts'
 import { ask, readAllUsers } from '../support/json-requests.ts'
-import { until } from '../support/until.ts'
+import { until, untilPasses } from '../support/until.ts'
 import { type Follower, followPages, followStream } from './followers.ts'
 
 const ROUNDS = inForm({ short: 3, long: 60 })
@@ -59,13 +59,17 @@ export async function expectRightCopies({ urls, disturb, writeBeside }: Followed
   await Promise.all(writing)
   const users = await readAllUsers(String(urls()[0]))
   expect(users.size).toBeGreaterThan(20)
-  // What was missed never comes, and nothing else is written.
-  await sleep(3000)
-  for (const follower of followers) await follower.stop()
-  for (const { copy } of followers) {
-    const shown = [...copy].map(([id, user]) => [id, JSON.stringify(user)] as const)
-    expect(new Map(shown.sort(([one], [other]) => one - other))).toEqual(users)
+  const expectCopies = () => {
+    for (const { copy } of followers) {
+      const shown = [...copy].map(([id, user]) => [id, JSON.stringify(user)] as const)
+      expect(new Map(shown.sort(([one], [other]) => one - other))).toEqual(users)
+    }
   }
+  // What was missed never comes. Nothing else is written, so nothing may follow.
+  await untilPasses(expectCopies, 50)
+  await sleep(500)
+  for (const follower of followers) await follower.stop()
+  expectCopies()
   const restarts = followers.map(follower => follower.restarts())
   report('followed', { writes: serial, users: users.size, restarts })
   return restarts

@@ -1,12 +1,12 @@
 import { once } from 'node:events'
 import { createServer, get, type IncomingMessage } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import express from 'express'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { sendStream } from '../../src/http/stream.ts'
 import { createUserRecords } from '../../src/library.ts'
 import { execute } from '../support/databases.ts'
+import { listen } from '../support/listen.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { untilPasses } from '../support/until.ts'
 
@@ -20,10 +20,8 @@ test('a stream is not begun for a client that is gone', async () => {
       resolve()
     })
   })
-  const server = app.listen(0, '127.0.0.1')
-  onTestFinished(() => void server.close())
-  await once(server, 'listening')
-  const request = get({ port: (server.address() as AddressInfo).port, agent: false })
+  const server = createServer(app)
+  const request = get({ port: await listen(server), agent: false })
   request.on('error', () => {})
   await once(server, 'request')
   request.destroy()
@@ -45,10 +43,7 @@ test("in another program's server too, whole lists and streams end whose readers
   execute(DATABASE_URL, MANY_USERS)
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] })
   onTestFinished(() => void vi.useRealTimers())
-  const server = createServer(records.app).listen(0, '127.0.0.1')
-  onTestFinished(() => void server.close())
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
+  const port = await listen(createServer(records.app))
   const ask = (path: string, accept: string) =>
     new Promise<IncomingMessage>((resolve, reject) => {
       const request = get({ port, path, headers: { Accept: accept }, agent: false }, resolve)

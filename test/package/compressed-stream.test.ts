@@ -1,28 +1,25 @@
-import { execFile } from 'node:child_process'
 import { once } from 'node:events'
-import { get, type IncomingMessage } from 'node:http'
+import { createServer, get, type IncomingMessage } from 'node:http'
 import { createRequire } from 'node:module'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import express from 'express'
 import supertest from 'supertest'
 import { expect, onTestFinished, test } from 'vitest'
 import { createUserRecords } from '../../src/library.ts'
 import { newUserBody } from '../support/builders.ts'
+import { listen } from '../support/listen.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
+import { installPackages } from '../support/packed-package.ts'
 import { until } from '../support/until.ts'
 
 test('an event of GET /users/changes passes a parent with compression at once', async () => {
   const cwd = temporaryFolder()
-  const args = ['install', '--ignore-scripts', '--no-audit', '--no-fund', '--silent']
-  await promisify(execFile)('npm', [...args, '--prefix', cwd, 'compression@1.8'], { cwd })
+  await installPackages(cwd, 'compression@1.8')
   const compression = createRequire(join(cwd, 'index.js'))('compression')
   const records = await createUserRecords({ DATABASE_URL: ':memory:' })
   onTestFinished(() => records.close())
-  const server = express().use(compression(), records.app).listen(0, '127.0.0.1')
-  onTestFinished(() => void server.close())
-  await once(server, 'listening')
+  const server = createServer(express().use(compression(), records.app))
+  const port = await listen(server)
   const http = supertest(server)
   // What else it compresses shows that it works.
   for (let count = 0; count < 20; count++) await http.post('/users').send(newUserBody()).expect(201)
@@ -31,7 +28,6 @@ test('an event of GET /users/changes passes a parent with compression at once', 
 
   const { next } = (await http.get('/users/changes')).body
   const headers = { Accept: 'text/event-stream', 'Accept-Encoding': 'gzip' }
-  const { port } = server.address() as AddressInfo
   const request = get({ port, path: `/users/changes?after=${next}`, headers, agent: false })
   onTestFinished(() => void request.destroy())
   const [response] = (await once(request, 'response')) as [IncomingMessage]

@@ -4,17 +4,30 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { temporaryFolder } from '../support/open-test-app.ts'
-import { firstBlock, packPackage, projectWith } from '../support/packed-package.ts'
+import { firstBlock, installPackages, packPackage, projectWith } from '../support/packed-package.ts'
 import { PROJECT, readProject } from '../support/project.ts'
 
 const run = promisify(execFile)
 
 const folder = temporaryFolder(afterAll)
 let packed: string
+/** By the folder around it. They begin together, because npm waits for the registry. */
+const installations = new Map<string | undefined, Promise<void>>()
 
 beforeAll(() => {
   packed = packPackage(folder)
+  for (const [name, packages] of Object.entries(INSTALLED)) {
+    mkdirSync(join(folder, name))
+    installations.set(name, installPackages(join(folder, name), ...packages))
+  }
 })
+
+/** The folders in which consumers are, and what npm installs there. Without one, they are in the folder of these. */
+const INSTALLED = {
+  jest29: ['jest@29.7.0'],
+  jest30: ['jest@30.5.2'],
+  mocha: ['mocha@12.0.3', '@sinonjs/fake-timers@15.5.0'],
+}
 
 /** What no server can do without, which is faked alone too. */
 const ALONE = ['setImmediate', 'queueMicrotask']
@@ -68,8 +81,7 @@ const WITH_NODE = `
 
 interface Consumer {
   readonly name: string
-  /** What npm installs. */
-  readonly installs?: readonly string[]
+  readonly around?: keyof typeof INSTALLED
   readonly module: 'cjs' | 'mjs'
   /** The beginning of a test file, as an ES module. */
   readonly begin: string
@@ -86,24 +98,23 @@ const ESM_JEST = {
 const VITEST = [join(PROJECT, 'node_modules/vitest/vitest.mjs'), 'run', '--max-workers=1']
 
 const CONSUMERS: readonly Consumer[] = [
-  ...['29.7.0', '30.5.2'].map(
-    (version): Consumer => ({
-      name: `Jest ${version}`,
-      ...{ installs: [`jest@${version}`], module: 'cjs', begin: WITH_JEST, args: JEST },
+  ...(['jest29', 'jest30'] as const).map(
+    (around): Consumer => ({
+      name: around,
+      ...{ around, module: 'cjs', begin: WITH_JEST, args: JEST },
       config: { testMatch: ['**/*.test.cjs'] },
     }),
   ),
   {
     name: 'Jest with ES modules',
-    ...{ installs: ['jest@30.5.2'], module: 'mjs', config: ESM_JEST },
+    ...{ around: 'jest30', module: 'mjs', config: ESM_JEST },
     begin: `import { jest } from '@jest/globals'${WITH_JEST}`,
     args: ['--experimental-vm-modules', ...JEST],
   },
   ...(['cjs', 'mjs'] as const).flatMap((module): Consumer[] => [
     {
       name: `Mocha, ${module}`,
-      installs: ['mocha@12.0.3', '@sinonjs/fake-timers@15.5.0'],
-      ...{ module, begin: WITH_SINON },
+      ...{ around: 'mocha', module, begin: WITH_SINON },
       args: ['../node_modules/mocha/bin/mocha.js', `*.test.${module}`],
     },
     {
@@ -146,18 +157,10 @@ test('dates', () => checks.checkDates(given, clock))`
   )
 }
 
-const slug = (name: string) => name.replaceAll(/\W+/g, '-')
-
 test.each(CONSUMERS)('the library works in $name', async consumer => {
-  const around = join(folder, slug(consumer.name))
-  mkdirSync(around)
-  if (consumer.installs !== undefined) {
-    writeFileSync(join(around, 'package.json'), '{}')
-    const flags = ['--ignore-scripts', '--no-audit', '--no-fund', '--silent', '--prefer-offline']
-    await run('npm', ['install', ...flags, ...consumer.installs], { cwd: around })
-  }
+  await installations.get(consumer.around)
   const others = ['supertest', ...(consumer.begin === WITH_VITEST ? ['vitest'] : [])]
-  const cwd = projectWith(packed, around, others)
+  const cwd = projectWith(packed, join(folder, consumer.around ?? ''), others)
   cpSync(new URL('consumers/checks.cjs', import.meta.url), join(cwd, 'checks.cjs'))
   writeFileSync(join(cwd, 'package.json'), JSON.stringify({ jest: consumer.config }))
   for (const [index, text] of testFiles(consumer).entries()) {

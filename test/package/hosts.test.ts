@@ -1,14 +1,14 @@
-import { execFile } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { createRequire } from 'node:module'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import express from 'express'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { createUserRecords, type UserRecordsSettings } from '../../src/library.ts'
+import { listen } from '../support/listen.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
+import { installPackages } from '../support/packed-package.ts'
 import { canUseNginx } from '../support/programs.ts'
 import { startNginx } from '../support/start-nginx.ts'
 
@@ -61,14 +61,13 @@ interface Result {
 }
 
 describe.each(['3.2.0', '4.0.0'])('serverless-http %s', version => {
+  const folder = temporaryFolder(afterAll)
+  beforeAll(() => installPackages(folder, `serverless-http@${version}`))
+
   test.each(Object.entries(EVENTS))(
     'gives the answers to events of API Gateway %s',
     async (_name, eventOf) => {
-      const cwd = temporaryFolder()
-      const args = ['install', '--ignore-scripts', '--no-audit', '--no-fund', '--silent']
-      const install = [...args, '--prefix', cwd, `serverless-http@${version}`]
-      await promisify(execFile)('npm', install, { cwd })
-      const loaded = createRequire(join(cwd, 'index.js'))('serverless-http')
+      const loaded = createRequire(join(folder, 'index.js'))('serverless-http')
       const serverless = loaded.default ?? loaded
       const { app } = await open()
       const handle: (event: object) => Promise<Result> = serverless(express().use('/v1', app))
@@ -130,9 +129,7 @@ test('app.listen takes a random port', async () => {
 test.skipIf(!canUseNginx)('a Unix socket behind nginx serves, and knows each client', async () => {
   const path = join(temporaryFolder(), 'users.sock')
   const { app } = await open({ TRUST_PROXY: 'loopback' })
-  const server = createServer(app).listen(path)
-  onTestFinished(() => void server.close())
-  await once(server, 'listening')
+  await listen(createServer(app), path)
   const port = await startNginx(
     own => `server {
       listen 127.0.0.1:${own};

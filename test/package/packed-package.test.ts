@@ -3,7 +3,13 @@ import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'no
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { temporaryFolder } from '../support/open-test-app.ts'
-import { firstBlock, packPackage, projectWith, readJson } from '../support/packed-package.ts'
+import {
+  firstBlock,
+  installPackages,
+  packPackage,
+  projectWith,
+  readJson,
+} from '../support/packed-package.ts'
 import { PROJECT, readProject } from '../support/project.ts'
 
 const TSC = join(PROJECT, 'node_modules/typescript/bin/tsc')
@@ -18,11 +24,10 @@ let packed: string
 /** A project that has installed it, with nothing else. */
 let plain: string
 
-beforeAll(() => {
+beforeAll(async () => {
   packed = packPackage(folder)
   plain = projectWith(packed, folder)
-  const flags = ['--no-audit', '--no-fund', '--silent', '--prefer-offline']
-  execFileSync('npm', ['install', ...flags, '--prefix', folder, COMPILER_5])
+  await installPackages(folder, COMPILER_5)
 })
 
 interface CompileOptions {

@@ -1,11 +1,11 @@
-import { type ChildProcess, execFile, spawn } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { copyFileSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { copyFileSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
+import { installPackages } from '../support/packed-package.ts'
 import { PROJECT } from '../support/project.ts'
 import { spawnService } from '../support/spawn-service.ts'
 
@@ -36,10 +36,8 @@ let alone: readonly Answer[]
 
 beforeAll(async () => {
   writeFileSync(join(folder, 'package.json'), JSON.stringify({ dependencies: PACKAGES }))
-  const args = ['install', '--ignore-scripts', '--no-audit', '--no-fund', '--silent']
-  await promisify(execFile)('npm', args, { cwd: folder })
+  await installPackages(folder)
   const modules = join(folder, 'node_modules')
-  mkdirSync(modules, { recursive: true })
   symlinkSync(PROJECT, join(modules, 'user-records-service'), 'dir')
   symlinkSync(join(PROJECT, 'node_modules/express'), join(modules, 'express'), 'dir')
   const program = new URL('parents/program.mjs', import.meta.url)

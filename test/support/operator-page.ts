@@ -1,4 +1,5 @@
 import type { Page } from 'playwright-core'
+import { expect, onTestFinished } from 'vitest'
 import { openPage } from './open-browser.ts'
 import { until } from './until.ts'
 
@@ -8,10 +9,11 @@ const EXPECTED =
 
 export type OperatorPage = Awaited<ReturnType<typeof openOperatorPage>>
 
-/** The operator's page, once it shows data or asks for a token. */
+/** The operator's page, once it shows data or asks for a token. The test fails if it has other troubles than answers that it expects. */
 export async function openOperatorPage(url: string, { isLocked = false } = {}) {
   const watched = await openPage(url)
   const { page, troubles } = watched
+  onTestFinished(() => expect(troubles.filter(trouble => !EXPECTED.test(trouble))).toEqual([]))
   await page.goto(`${url}/`)
   /** The text of the part of the page with an id. */
   const textOf = async (id: string) => squeeze(await page.locator(`#${id}`).innerText())
@@ -27,8 +29,6 @@ export async function openOperatorPage(url: string, { isLocked = false } = {}) {
     ...watched,
     textOf,
     shows,
-    /** Troubles but for answers that the page expects. */
-    unexpected: () => troubles.filter(trouble => !EXPECTED.test(trouble)),
     /** The rows of the table in the part with an id, as texts of their cells. */
     rowsOf: async (id: string): Promise<readonly (readonly string[])[]> => {
       const rows = await page.locator(`#${id} tbody tr`).all()

@@ -1,4 +1,4 @@
-import { execFileSync } from 'node:child_process'
+import { execFile, execFileSync } from 'node:child_process'
 import {
   cpSync,
   existsSync,
@@ -9,6 +9,7 @@ import {
   symlinkSync,
 } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
 import { PROJECT } from './project.ts'
 
 interface Locked {
@@ -27,6 +28,12 @@ export function packPackage(folder: string): string {
   const tarball = readdirSync(folder).find(name => name.endsWith('.tgz')) ?? ''
   execFileSync('tar', ['-xzf', tarball], { cwd: folder })
   return join(folder, 'package')
+}
+
+/** Installs packages of the registry in a folder, or those of its `package.json`, without running their scripts. */
+export async function installPackages(cwd: string, ...packages: string[]): Promise<void> {
+  const flags = ['--ignore-scripts', '--no-audit', '--no-fund', '--silent', '--prefer-offline']
+  await promisify(execFile)('npm', ['install', ...flags, '--prefix', cwd, ...packages], { cwd })
 }
 
 /**

@@ -1,7 +1,12 @@
 import { Readable, Writable } from 'node:stream'
 import { expect } from 'vitest'
 import { runCommandLine } from '../../src/cli/command-line.ts'
-import { type FinishedProcess, type SpawnOptions, withDatabase } from './spawn-service.ts'
+import {
+  type FinishedProcess,
+  type SpawnOptions,
+  withDatabase,
+  withoutProgress,
+} from './spawn-service.ts'
 
 export type { FinishedProcess }
 
@@ -28,7 +33,7 @@ export async function runCommand(options: CommandOptions): Promise<FinishedProce
   try {
     const streams = { stdin, stdout: stdout.stream, stderr: stderr.stream }
     const code = await runCommandLine(args, env, streams)
-    return { code, stdout: stdout.text(), stderr: stderr.text() }
+    return { code, stdout: stdout.text(), stderr: withoutProgress(stderr.text()) }
   } finally {
     process.chdir(folder)
     isRunning = false

@@ -1,6 +1,6 @@
-import { once } from 'node:events'
-import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
 import { onTestFinished } from 'vitest'
+import { listen } from './listen.ts'
 
 /**
  * A way to a database on which single connections can go silent: both ends stay open, and nothing passes any more. It ends with
@@ -37,14 +37,12 @@ export async function startSilencingProxy(databaseUrl: string) {
     })
     client.on('close', () => isSilent || upstream.destroy())
     upstream.on('close', () => isSilent || client.destroy())
-  }).listen(0, '127.0.0.1')
+  })
   onTestFinished(() => {
-    server.close()
     for (const socket of sockets) socket.destroy()
   })
-  await once(server, 'listening')
   const url = new URL(databaseUrl)
-  url.host = `127.0.0.1:${(server.address() as AddressInfo).port}`
+  url.host = `127.0.0.1:${await listen(server)}`
   return {
     /** Of the database, through the proxy. */
     url: url.href,

@@ -75,6 +75,11 @@ export async function spawnService(options: SpawnOptions): Promise<SpawnedServic
   return { ...child, url, port: Number(new URL(url).port) }
 }
 
+/** What a command writes to standard error, without the lines of progress that come every five seconds on a busy machine. */
+export function withoutProgress(stderr: string): string {
+  return stderr.replaceAll(/^(?:\d+ %, )?[\d.,]+ [^,\n]+, [\d.,]+ [^,\n]+\/s(?:, .+ left)?\n/gm, '')
+}
+
 /** The lines of a log, parsed, without a last one that is not complete yet. */
 export function linesOf(output: string): Record<string, unknown>[] {
   return (output.match(/.+\n/g) ?? []).map(line => JSON.parse(line))
@@ -121,7 +126,7 @@ export function spawnMain(options: SpawnOptions) {
   const exited = once(child, 'close').then(([code]) => ({
     code: code as number | null,
     stdout,
-    stderr,
+    stderr: withoutProgress(stderr),
   }))
   if (!outlivesTest) {
     onTestFinished(() => {

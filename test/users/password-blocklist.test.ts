@@ -116,10 +116,8 @@ describe('a list of SHA-1', () => {
 
 test('POST, PUT and PATCH name a common password with all that is wrong, in the order of the fields', async () => {
   const app = await openWith('correct horse')
-  await app.http
-    .post('/users')
-    .send(newUserBody({ email: 'ann@x.co' }))
-    .expect(201)
+  const ann = newUserBody({ email: 'ann@x.co' })
+  await app.http.post('/users').send(ann).expect(201)
   const { id } = (await app.http.post('/users').send(newUserBody()).expect(201)).body
   const user = { password: 'Correct horse', email: 'ANN@x.co', name: ' ' }
   for (const answer of [
@@ -147,10 +145,8 @@ test('what is stored is not looked at: it logs in, and is refused only when it i
   const { http } = await openWith('correct horse', { DATABASE_URL: before.databaseUrl })
   const { email, password } = user
   await http.post('/password-verifications').send({ user: { email, password } }).expect(200)
-  await http
-    .put('/users/1')
-    .send({ user: { name: 'Bea' } })
-    .expect(200)
+  const rename = { user: { name: 'Bea' } }
+  await http.put('/users/1').send(rename).expect(200)
   const { body } = await http.put('/users/1').send({ user: { password } }).expect(422)
   expect(body.errors).toEqual(TOO_COMMON)
   const replay = await http.post('/users').set(key).send({ user }).expect(201)

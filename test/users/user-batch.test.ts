@@ -85,10 +85,8 @@ describe('POST /users with users', () => {
       ['ann@x.co', 'correct horse'],
       ['zoe@x.co', '😀'.repeat(128)],
     ]) {
-      await together.http
-        .post('/password-verifications')
-        .send({ user: { email, password } })
-        .expect(200)
+      const user = { email, password }
+      await together.http.post('/password-verifications').send({ user }).expect(200)
     }
   })
 

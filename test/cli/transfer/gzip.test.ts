@@ -35,8 +35,7 @@ test.each<[string, Buffer, RegExp]>([
 ])('import of a .gz that %s ends with one line and code 1', async (_how, bytes, message) => {
   const { code, stderr } = await importing(folderWith(bytes, PACKED), PACKED)
   expect(code).toBe(1)
-  // On a busy machine, lines of progress come before it.
-  expect(stderr.replace(/^\d+ %, .+\n/gm, '')).toMatch(/^.+\n$/)
+  expect(stderr).toMatch(/^.+\n$/)
   expect(stderr).toMatch(message)
 })
 

@@ -31,9 +31,7 @@ test('a service without a request for a minute leaves PostgreSQL alone until the
   await http.get('/livez').expect(200)
   expect(proxy.accepted()).toBe(connected)
   await http.get('/readyz').expect(200)
-  await http
-    .put(`/users/${id}`)
-    .send({ user: { name: 'Bea' } })
-    .expect(200)
+  const user = { name: 'Bea' }
+  await http.put(`/users/${id}`).send({ user }).expect(200)
   expect(proxy.accepted()).toBeGreaterThan(connected)
 })

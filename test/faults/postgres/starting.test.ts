@@ -1,6 +1,7 @@
 import { once } from 'node:events'
-import { type AddressInfo, createServer } from 'node:net'
-import { expect, onTestFinished, test } from 'vitest'
+import { createServer } from 'node:net'
+import { expect, test } from 'vitest'
+import { listen } from '../../support/listen.ts'
 import { openTestApp, problemsOfStart, temporaryFolder } from '../../support/open-test-app.ts'
 import { createPostgresCluster } from '../../support/postgres-cluster.ts'
 import { holdOpen, tasksOn } from '../../support/postgres-connections.ts'
@@ -18,16 +19,6 @@ const cluster = shareServer(() =>
 const urlOf = (user: string, database = 'postgres') =>
   `postgres://${user}@127.0.0.1:${cluster.port}/${database}`
 
-/** The port of a server that accepts connections and never answers, as a frozen one. */
-async function listenSilently() {
-  const server = createServer().listen(0, '127.0.0.1')
-  onTestFinished(() => {
-    server.close()
-  })
-  await once(server, 'listening')
-  return { server, port: (server.address() as AddressInfo).port }
-}
-
 test('a start waits for a server that comes later', async () => {
   await cluster.stop()
   const app = openTestApp({ env: { DATABASE_URL: urlOf('postgres') } })
@@ -36,7 +27,8 @@ test('a start waits for a server that comes later', async () => {
 })
 
 test('a start ends with one line if no server comes, or none that answers', async () => {
-  const { port } = await listenSilently()
+  // One that accepts connections and never answers, as a frozen one.
+  const port = await listen(createServer())
   const all = [1, port].map(each =>
     problemsOfStart({ env: { DATABASE_URL: `postgres://ann:s3cret@127.0.0.1:${each}/users` } }),
   )
@@ -45,7 +37,8 @@ test('a start ends with one line if no server comes, or none that answers', asyn
 })
 
 test('a signal ends a start that waits for a server, with exit code 0', async () => {
-  const { server, port } = await listenSilently()
+  const server = createServer()
+  const port = await listen(server)
   const { process, exited } = spawnMain({
     cwd: temporaryFolder(),
     env: { DATABASE_URL: `postgres://ann@127.0.0.1:${port}/users`, PORT: '0' },
@@ -88,9 +81,7 @@ test('a pooler that takes only TLS ends a start at once with a line that names s
   const fields = 'SFATAL\0C08P01\0MSSL required\0\0'
   const head = Buffer.from([69, 0, 0, 0, fields.length + 4])
   const server = createServer(socket => socket.end(Buffer.concat([head, Buffer.from(fields)])))
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  onTestFinished(() => void server.close())
-  const { port } = server.address() as AddressInfo
+  const port = await listen(server)
   const env = { DATABASE_URL: `postgres://ann@127.0.0.1:${port}/users` }
   const why = 'the server takes only TLS: add sslmode=require to the URL (08P01)'
   expect(await problemsOfStart({ env })).toEqual([expect.stringContaining(why)])

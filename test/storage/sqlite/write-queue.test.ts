@@ -64,37 +64,20 @@ test.each<{ disk: string; rows: string }>([
 )
 
 test('WriteQueue runs writes in the order in which they came, in batches with turns of the event loop between them', async () => {
-  const { writes, add, stored } = await openQueue()
+  const { writes, add, stored, countsUntil } = await openQueue()
   const texts = Array.from({ length: 3 * MAX_BATCH_WRITES }, (_, index) => `${index}`)
-  const counts = new Set<number>()
-  let isOver = false
-  const written = Promise.all(texts.map(text => writes.run(() => add(text)))).finally(() => {
-    isOver = true
-  })
-  while (!isOver) {
-    counts.add(stored().length)
-    await nextTurn()
-  }
-  expect([...counts]).toEqual([0, 1, 2].map(batches => batches * MAX_BATCH_WRITES))
+  const written = Promise.all(texts.map(text => writes.run(() => add(text))))
+  expect(await countsUntil(written)).toEqual([0, 1, 2].map(batches => batches * MAX_BATCH_WRITES))
   expect([await written, stored()]).toEqual([texts, texts])
 })
 
 test('WriteQueue takes as many writes into a batch as their sizes allow, and at least one', async () => {
-  const { writes, add, stored } = await openQueue()
+  const { writes, add, countsUntil } = await openQueue()
   const sizes = [MAX_BATCH_WRITES - 1, 1, 2, MAX_BATCH_WRITES + 1, MAX_BATCH_WRITES]
-  const counts = new Set<number>()
-  let isOver = false
   const written = sizes.map((size, index) => writes.run(() => add(`${index}`), 1, size))
   expect(writes.waiting()).toBe(sizes.reduce((sum, size) => sum + size))
-  const all = Promise.all(written).finally(() => {
-    isOver = true
-  })
-  while (!isOver) {
-    counts.add(stored().length)
-    await nextTurn()
-  }
-  await all
-  expect([...counts, writes.waiting()]).toEqual([0, 2, 3, 4, 0])
+  expect(await countsUntil(Promise.all(written))).toEqual([0, 2, 3, 4])
+  expect(writes.waiting()).toBe(0)
 })
 
 async function openQueue() {
@@ -130,5 +113,15 @@ async function openQueue() {
     },
     /** The committed texts, in the order of their writes. */
     stored: () => select.all(),
+    /** The numbers of committed texts in the turns of the event loop until `work` is over. */
+    countsUntil: async (work: Promise<unknown>) => {
+      const counts = new Set<number>()
+      let isOver = false
+      void work.finally(() => {
+        isOver = true
+      })
+      for (; !isOver; await nextTurn()) counts.add(select.all().length)
+      return [...counts]
+    },
   }
 }
