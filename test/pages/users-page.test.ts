@@ -349,6 +349,19 @@ describe.skipIf(!canOpenPages)('GET /#users in a browser', () => {
     expect(await textOf('users')).toContain('user')
   })
 
+  test('on a phone too it sorts by each column, and shows the time that it sorts by', async () => {
+    const { ops, page, button, rowsOf } = await openUsers()
+    await page.setViewportSize({ width: 390, height: 900 })
+    const bob = { name: 'Bob B.' }
+    await ops.put('/users/1').send({ user: bob }).expect(200)
+    const cells = page.locator('#users tbody tr').first().locator('td')
+    expect([await cells.nth(2).isVisible(), await cells.nth(3).isVisible()]).toEqual([true, false])
+    for (const label of ['Name', 'E-mail', 'Id', 'Created', 'Updated']) await button(label).click()
+    await page.locator('th[aria-sort=descending]', { hasText: 'Updated' }).waitFor()
+    await until(async () => (await rowsOf('users'))[0]?.[0] === 'Bob B.', 50)
+    expect([await cells.nth(2).isVisible(), await cells.nth(3).isVisible()]).toEqual([false, true])
+  })
+
   test('has no serious finding of axe in any look, and fits', async () => {
     const long = newUserBody({
       name: 'N'.repeat(255),
