@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { formatCount, formatSpan } from './format.ts'
 import { Panel, type PanelProps } from './panel.tsx'
-import { addBan, type Ban, fetchBans, liftBans, Refusal } from './service.ts'
+import { addBan, type Ban, type Errors, fetchBans, liftBans } from './service.ts'
 import { numbers, Table } from './table.tsx'
 
 /** How often the list is asked for again while nothing seems to have changed, or while it is long. */
@@ -26,7 +26,7 @@ export function Bans({ view, actions }: PanelProps) {
       // The button of a ban will be gone.
       if (client !== undefined) document.getElementById('ban-client')?.focus()
     } catch (error) {
-      actions.notify(actions.explain(error))
+      actions.notify(actions.explain(error).message)
     }
     reload()
   }
@@ -99,7 +99,7 @@ function useBans({ view, actions }: PanelProps, sought: string) {
     let isNewest = true
     fetchBans(sought).then(
       bans => isNewest && setAnswer({ bans: sortByClient(bans) }),
-      error => isNewest && setAnswer({ bans: [], failure: actions.explain(error) }),
+      error => isNewest && setAnswer({ bans: [], failure: actions.explain(error).message }),
     )
     return () => {
       isNewest = false
@@ -118,22 +118,23 @@ function useBans({ view, actions }: PanelProps, sought: string) {
   }
 }
 
+const BY_NUMBERS = new Intl.Collator('en', { numeric: true })
+
 /** Addresses are in the order of their numbers. */
 function sortByClient(bans: readonly Ban[]): readonly Ban[] {
-  const places = new Map(bans.map(ban => [ban, placeOf(ban.client)]))
-  const compare = (one = '', other = '') => (one < other ? -1 : Number(one > other))
-  return bans.toSorted((one, other) => compare(places.get(one), places.get(other)))
+  const placed = bans.map(ban => ({ ban, place: placeOf(ban.client) }))
+  placed.sort((one, other) => BY_NUMBERS.compare(one.place, other.place))
+  return placed.map(({ ban }) => ban)
 }
 
-/** A text that sorts as a client should: each number has all its digits, and an address of IPv6 all its groups. */
+/** The client, an address of IPv6 with all its groups in decimal. */
 function placeOf(client: string): string {
   const [address = ''] = client.split('/')
-  if (!/^[\da-f]*:[\da-f:]*$/.test(address))
-    return client.replace(/\d+/g, each => each.padStart(9, '0'))
+  if (!/^[\da-f]*:[\da-f:]*$/.test(address)) return client
   const parts = address.split('::').map(part => part.split(':').filter(group => group !== ''))
   const [head = [], tail = []] = parts
-  const left = Array<string>(Math.max(0, 8 - head.length - tail.length)).fill('')
-  return [...head, ...left, ...tail].map(group => group.padStart(4, '0')).join(':')
+  const left = Array<string>(Math.max(0, 8 - head.length - tail.length)).fill('0')
+  return [...head, ...left, ...tail].map(group => Number.parseInt(group, 16)).join(':')
 }
 
 interface BanFormProps extends Pick<PanelProps, 'actions'> {
@@ -147,12 +148,12 @@ interface BanFormProps extends Pick<PanelProps, 'actions'> {
 const LABELS: Readonly<Record<string, string>> = { rule: 'Rule', client: 'Client', for: 'For' }
 
 function BanForm({ rules, actions, onFind, onAdded, onLiftAll }: BanFormProps) {
-  const [errors, setErrors] = useState<Refusal['errors']>({})
+  const [errors, setErrors] = useState<Errors>({})
   const form = useRef<HTMLFormElement>(null)
   const read = (field: string) =>
     String(new FormData(form.current ?? undefined).get(field) ?? '').trim()
 
-  function showErrors(found: Refusal['errors']): void {
+  function showErrors(found: Errors): void {
     setErrors(found)
     const [wrong] = Object.keys(found)
     document.getElementById(`ban-${wrong}`)?.focus()
@@ -171,9 +172,7 @@ function BanForm({ rules, actions, onFind, onAdded, onLiftAll }: BanFormProps) {
       actions.notify(`${ban.client} is banned by ${ban.rule}.`)
       onAdded()
     } catch (error) {
-      const text = actions.explain(error)
-      const found = error instanceof Refusal ? error.errors : {}
-      showErrors(Object.keys(found).length > 0 ? found : { '': [text] })
+      showErrors(actions.explain(error).errors)
     }
   }
 

@@ -2,6 +2,7 @@ import { useLayoutEffect, useRef } from 'preact/hooks'
 import { formatClock } from './format.ts'
 import type { PanelProps, View } from './panel.tsx'
 import { forgetToken, keepToken, readToken } from './service.ts'
+import { mayLeave } from './unsaved.ts'
 
 const ICON = new URL('icon.svg', import.meta.url).href
 
@@ -64,6 +65,7 @@ export function Header({ connection, view, actions, hash }: HeaderProps) {
           type="button"
           ref={forget}
           onClick={() => {
+            if (!mayLeave()) return
             forgetToken()
             actions.refresh()
           }}

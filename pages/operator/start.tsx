@@ -3,15 +3,19 @@ import { formatClock } from './format.ts'
 import { type Connection, placeOf, readinessOf } from './header.tsx'
 import { Page } from './page.tsx'
 import type { View } from './panel.tsx'
-import { explain, fetchStatus, forgetToken, needsToken, Refusal, readToken } from './service.ts'
+import { fetchStatus, forgetToken, type Refusal, readToken, refusalOf } from './service.ts'
+import { mayLeave } from './unsaved.ts'
 
 const EVERY_MS = 2000
 /** The view of users shows only whether the service is ready. */
 const EVERY_MS_FOR_USERS = 10_000
+/** Later than every sample. */
+const NO_SAMPLES = '9999-12-31T00:00:00Z'
 const KEPT_MS = 15 * 60_000
 const MESSAGE_MS = 10_000
 
 const host = document.getElementById('page') as HTMLElement
+let hash = location.hash
 let view: View | undefined
 let connection: Connection = { kind: 'live' }
 let answeredAt = Date.now()
@@ -23,8 +27,9 @@ const actions = {
   refresh: () => void poll(),
   notify,
   explain: (error: unknown) => {
-    if (needsToken(error)) lock()
-    return explain(error)
+    const refusal = refusalOf(error)
+    if (refusal.status === 401) lock()
+    return refusal
   },
 }
 
@@ -34,6 +39,9 @@ document.addEventListener('visibilitychange', () => {
   else if (connection.kind !== 'locked') void poll()
 })
 window.addEventListener('hashchange', () => {
+  if (location.hash === hash) return
+  if (!mayLeave()) return location.replace(hash)
+  hash = location.hash
   show()
   if (connection.kind !== 'locked') void poll()
 })
@@ -42,16 +50,16 @@ void poll()
 
 /** Asks for the status and shows it, now and then every two seconds. */
 async function poll(): Promise<void> {
+  const { isUsers } = placeOf(hash)
   try {
-    accept(await fetchStatus(view?.samples.at(-1)?.at))
+    accept(await fetchStatus(isUsers ? NO_SAMPLES : view?.samples.at(-1)?.at))
   } catch (error) {
-    if (needsToken(error)) lock()
-    else lose(error)
+    const refusal = actions.explain(error)
+    if (refusal.status !== 401) lose(refusal)
   }
   window.clearTimeout(polling)
   if (connection.kind !== 'locked' && !document.hidden) {
-    const { isUsers } = placeOf(location.hash)
-    polling = window.setTimeout(poll, isUsers ? EVERY_MS_FOR_USERS : EVERY_MS)
+    polling = window.setTimeout(poll, placeOf(hash).isUsers ? EVERY_MS_FOR_USERS : EVERY_MS)
   }
 }
 
@@ -97,13 +105,12 @@ function lock(): void {
 }
 
 /** Shows that the service cannot be asked now, until it answers again. */
-function lose(error: unknown): void {
-  const reason = error instanceof Refusal ? error.reason : 'Unreachable'
+function lose({ reason }: Refusal): void {
   connection = { kind: 'lost', since: answeredAt, reason }
   show()
 }
 
 function show(): void {
   document.title = `${readinessOf(connection, view).title} · ${location.host} · User Records Service`
-  render(<Page {...{ actions, connection, view, message, hash: location.hash }} />, host)
+  render(<Page {...{ actions, connection, view, message, hash }} />, host)
 }

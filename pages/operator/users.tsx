@@ -49,15 +49,14 @@ function useNews({ explain }: Actions): number {
   const [news, setNews] = useState(0)
   useEffect(() => {
     let following = new AbortController()
-    const onNews = () => setNews(known => known + 1)
-    const onFailure = (error: unknown) => {
-      explain(error)
-      onNews()
+    const onNews = (failure?: unknown) => {
+      if (failure !== undefined) explain(failure)
+      setNews(known => known + 1)
     }
     const follow = () => {
       following.abort()
       following = new AbortController()
-      if (!document.hidden) void followChanges(following.signal, { onNews, onFailure })
+      if (!document.hidden) void followChanges(following.signal, onNews)
     }
     follow()
     document.addEventListener('visibilitychange', follow)

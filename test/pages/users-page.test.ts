@@ -27,7 +27,13 @@ interface Opened extends ManagedApp, OperatorPage {
 /** The view of users, or one of them, once it shows how many there are. */
 async function openUsers(options: TestAppOptions = {}, hash = '#users'): Promise<Opened> {
   const app = await openManagedApp({ users: [ANN, BOB], ...options })
-  const opened = await openOperatorPage(app.managementUrl)
+  const isLocked = options.env?.MANAGEMENT_TOKEN !== undefined
+  const opened = await openOperatorPage(app.managementUrl, { isLocked })
+  if (isLocked) {
+    await opened.page.locator('#token').fill(TOKEN)
+    await opened.page.keyboard.press('Enter')
+    await opened.shows('connection', 'Live')
+  }
   await opened.page.goto(`${app.managementUrl}/${hash}`)
   await opened.shows('users-found', /user/)
   const hasFocus = (name: string) => until(async () => (await focused(opened.page)) === name, 50)
@@ -264,6 +270,87 @@ describe.skipIf(!canOpenPages)('GET /#users in a browser', () => {
     expect(unexpected()).toEqual([])
   })
 
+  test.each([
+    { place: '#users/1', field: 'user-name' },
+    { place: '#users/new', field: 'user-paste' },
+  ])('asks before what stands unsaved in $field is lost', async ({ place, field }) => {
+    const opened = await openUsers({ env: { MANAGEMENT_TOKEN: TOKEN } }, place)
+    const { page, button, unexpected } = opened
+    const questions: string[] = []
+    let answer: 'accept' | 'dismiss' = 'dismiss'
+    page.on('dialog', dialog => {
+      questions.push(dialog.type())
+      void dialog[answer]()
+    })
+    const input = page.locator(`#${field}`)
+    await input.click()
+    await input.fill('Mine')
+    const stays = async (leave: () => Promise<unknown>, question = 'confirm') => {
+      questions.length = 0
+      await leave()
+      await until(() => questions.length > 0, 50)
+      await until(() => page.url().endsWith(place), 50)
+      expect(questions).toEqual([question])
+      expect(await input.inputValue()).toBe('Mine')
+    }
+    const link = (name: string) => page.getByRole('link', { name, exact: true })
+    await stays(() => page.evaluate('history.back()'))
+    await stays(() => link('Operations').click())
+    await stays(() => link('Close').click())
+    await stays(() => link('Bob').click())
+    await stays(() => button('Forget the token').click())
+    await stays(() => page.evaluate('void setTimeout(() => location.reload())'), 'beforeunload')
+    answer = 'accept'
+    await link('Bob').click()
+    await page.getByRole('heading', { name: 'User 2' }).waitFor()
+    questions.length = 0
+    await link('Close').click()
+    await page.reload()
+    expect(questions).toEqual([])
+    expect(unexpected()).toEqual([])
+  })
+
+  test('takes no typing that would be lost while it saves', async () => {
+    const { page, button, shows, unexpected } = await openUsers({}, '#users/1')
+    const name = page.locator('#user-name')
+    let release = () => {}
+    const held = new Promise<void>(resolve => {
+      release = resolve
+    })
+    const isSent = page.waitForRequest(request => request.method() === 'PUT')
+    await page.route('**/users/1', async route => {
+      await held
+      await route.continue()
+    })
+    await name.fill('Mine')
+    await button('Save').click()
+    await isSent
+    expect(await name.isEditable()).toBe(false)
+    release()
+    await shows('message', 'Saved: Mine')
+    expect(await name.isEditable()).toBe(true)
+    expect(unexpected()).toEqual([])
+  })
+
+  test('does not delete a user that has just been changed, and shows the change', async () => {
+    const { ops, page, button, shows, unexpected } = await openUsers({}, '#users/1')
+    page.on('dialog', dialog => void dialog.accept())
+    // The feed is slower than whoever deletes.
+    await page.route(/users\/changes.*wait=50/, () => {})
+    await page.reload()
+    await page.locator('#user-name').waitFor()
+    const zoe = { name: 'Zoe' }
+    await ops.put('/users/1').send({ user: zoe }).expect(200)
+    await button('Delete the user…').click()
+    await shows('user-conflict', 'Now it is Zoe, ann@example.com.')
+    expect(await button('Save what I entered').count()).toBe(0)
+    await ops.get('/users/1').expect(200)
+    await button('Keep what is there now').click()
+    await button('Delete the user…').click()
+    await shows('message', 'Deleted: Zoe')
+    expect(unexpected()).toEqual([])
+  })
+
   test('follows the feed: new, changed and deleted users show by themselves', async () => {
     const { http, ops, page, shows, unexpected } = await openUsers({}, '#users/1')
     await http.post('/users').send(newUserBody()).expect(201)
@@ -272,9 +359,19 @@ describe.skipIf(!canOpenPages)('GET /#users in a browser', () => {
       .put('/users/1')
       .send({ user: { name: 'Zoe' } })
       .expect(200)
-    await until(async () => (await page.locator('#user-name').inputValue()) === 'Zoe', 50)
+    const name = page.locator('#user-name')
+    await until(async () => (await name.inputValue()) === 'Zoe', 50)
+    await name.fill('Mine')
+    await ops
+      .put('/users/1')
+      .send({ user: { name: 'Zoé' } })
+      .expect(200)
+    await shows('users', 'Zoé')
+    expect(await name.inputValue()).toBe('Mine')
+    await name.fill('Zoe')
+    await until(async () => (await name.inputValue()) === 'Zoé', 50)
     await ops.delete('/users/1').expect(204)
-    await shows('user', 'Zoe (ann@example.com, id 1) has been deleted.')
+    await shows('user', 'Zoé (ann@example.com, id 1) has been deleted.')
     await shows('users-found', '2 users')
     expect(unexpected()).toEqual([])
   })
@@ -347,6 +444,41 @@ describe.skipIf(!canOpenPages)('GET /#users in a browser', () => {
     await page.context().setOffline(false)
     await shows('users-found', /^1 user$/)
     expect(await textOf('users')).toContain('user')
+  })
+
+  test('follows on from a cursor that is too old, and once the token is given again', async () => {
+    const env = { MANAGEMENT_TOKEN: TOKEN }
+    const { ops, page, shows, unexpected } = await openUsers({ env })
+    const create = () => ops.post('/users').set(BEARER).send(newUserBody()).expect(201)
+    const refuse = async (status: number) => {
+      const isRefused = page.waitForResponse(response => response.status() === status)
+      await page.route(/users\/changes/, route => route.fulfill({ status, json: {} }), { times: 1 })
+      await create()
+      await isRefused
+    }
+    await refuse(410)
+    await create()
+    await shows('users-found', '4 users')
+    await refuse(401)
+    await page.locator('#token').fill(TOKEN)
+    await page.keyboard.press('Enter')
+    await shows('users-found', '5 users')
+    await create()
+    await shows('users-found', '6 users')
+    expect(unexpected()).toEqual([])
+  })
+
+  test('loads the samples of the charts only where they are shown', async () => {
+    const { ops, page, unexpected } = await openUsers()
+    const samples = async () => (await ops.get('/status')).body.history.samples
+    await until(async () => (await samples()).length > 1, 50)
+    const isAnswered = page.waitForResponse(/\/status/)
+    await page.reload()
+    expect((await (await isAnswered).json()).history.samples).toEqual([])
+    await page.getByRole('link', { name: 'Operations' }).click()
+    const plot = page.locator('.plot').first()
+    await until(async () => /2xx \d/.test((await plot.getAttribute('aria-label')) ?? ''), 50)
+    expect(unexpected()).toEqual([])
   })
 
   test('on a phone too it sorts by each column, and shows the time that it sorts by', async () => {
