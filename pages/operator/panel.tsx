@@ -19,6 +19,8 @@ export interface Actions {
   /** Asks for the status now. */
   refresh(): void
   notify(text: string): void
+  /** Forgets the token, and with it all that is shown. */
+  forget(): void
   /** What went wrong with a request of the operator. Asks for the token if that is what is missing. */
   explain(error: unknown): Refusal
 }

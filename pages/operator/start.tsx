@@ -4,7 +4,7 @@ import { type Connection, placeOf, readinessOf } from './header.tsx'
 import { Page } from './page.tsx'
 import type { View } from './panel.tsx'
 import { fetchStatus, forgetToken, type Refusal, readToken, refusalOf } from './service.ts'
-import { mayLeave } from './unsaved.ts'
+import { holdsUnsaved, mayLeave } from './unsaved.ts'
 
 const EVERY_MS = 2000
 /** The view of users shows only whether the service is ready. */
@@ -21,11 +21,18 @@ let connection: Connection = { kind: 'live' }
 let answeredAt = Date.now()
 let message = ''
 let polling = 0
+let polls = 0
 let clearing = 0
 
 const actions = {
   refresh: () => void poll(),
   notify,
+  forget: () => {
+    if (!mayLeave()) return
+    view = undefined
+    forgetToken()
+    void poll()
+  },
   explain: (error: unknown) => {
     const refusal = refusalOf(error)
     if (refusal.status === 401) lock()
@@ -48,12 +55,16 @@ window.addEventListener('hashchange', () => {
 show()
 void poll()
 
-/** Asks for the status and shows it, now and then every two seconds. */
+/** Asks for the status and shows it, now and then every two seconds. Only the newest answer counts: the token may be another. */
 async function poll(): Promise<void> {
+  const turn = ++polls
   const { isUsers } = placeOf(hash)
   try {
-    accept(await fetchStatus(isUsers ? NO_SAMPLES : view?.samples.at(-1)?.at))
+    const status = await fetchStatus(isUsers ? NO_SAMPLES : view?.samples.at(-1)?.at)
+    if (turn !== polls) return
+    accept(status)
   } catch (error) {
+    if (turn !== polls) return
     const refusal = actions.explain(error)
     if (refusal.status !== 401) lose(refusal)
   }
@@ -94,9 +105,10 @@ function notify(text: string): void {
   show()
 }
 
-/** Asks for the token, and for nothing else until there is one. Nothing is shown without it. */
+/** Asks for the token, and for nothing else until there is one. Nothing is shown without it, and only what is not saved is kept. */
 function lock(): void {
-  view = undefined
+  if (!holdsUnsaved()) view = undefined
+  message = ''
   window.clearTimeout(polling)
   const before = connection.kind === 'locked' ? connection.refusals : 0
   connection = { kind: 'locked', refusals: before + (readToken() === undefined ? 0 : 1) }

@@ -3,9 +3,11 @@ import { useLayoutEffect } from 'preact/hooks'
 /** How many parts of the page hold what somebody entered and did not save. */
 let holders = 0
 
+export const holdsUnsaved = () => holders > 0
+
 /** Whether nothing is lost by leaving what is open, or the reader agrees to lose it. */
 export const mayLeave = () =>
-  holders === 0 || window.confirm('What you entered is not saved. Leave it?')
+  !holdsUnsaved() || window.confirm('What you entered is not saved. Leave it?')
 
 /** Asks before what is entered here is lost. */
 export function useUnsaved(isUnsaved: boolean): void {

@@ -50,6 +50,23 @@ function listQueries(page: Page): string[] {
   return queries
 }
 
+/** Holds the next request of a page that fits until the function that this resolves to is called. */
+async function holdNext(page: Page, method: string, url: RegExp): Promise<() => void> {
+  let release = () => {}
+  let isNext = true
+  const held = new Promise<void>(resolve => {
+    release = resolve
+  })
+  await page.route(url, async route => {
+    if (isNext && route.request().method() === method) {
+      isNext = false
+      await held
+    }
+    await route.continue()
+  })
+  return () => release()
+}
+
 const logIn = ({ http }: ManagedApp, password: string) =>
   http.post('/password-verifications').send({ user: { email: 'ann@example.com', password } })
 
@@ -315,15 +332,8 @@ describe.skipIf(!canOpenPages)('GET /#users in a browser', () => {
   test('takes no typing that would be lost while it saves', async () => {
     const { page, button, shows, unexpected } = await openUsers({}, '#users/1')
     const name = page.locator('#user-name')
-    let release = () => {}
-    const held = new Promise<void>(resolve => {
-      release = resolve
-    })
     const isSent = page.waitForRequest(request => request.method() === 'PUT')
-    await page.route('**/users/1', async route => {
-      await held
-      await route.continue()
-    })
+    const release = await holdNext(page, 'PUT', /\/users\/1$/)
     await name.fill('Mine')
     await button('Save').click()
     await isSent
@@ -415,7 +425,9 @@ describe.skipIf(!canOpenPages)('GET /#users in a browser', () => {
     expect(queries).toEqual([])
     await page.locator('#token').fill(TOKEN)
     await page.keyboard.press('Enter')
-    await shows('users', 'Ann')
+    await page.getByRole('link', { name: 'Ann' }).click()
+    await button('Save').click()
+    await shows('message', 'Saved: Ann (ann@example.com, id 1).')
     await button('Forget the token').click()
     await page.getByText('Give the token above').waitFor()
     expect(await page.content()).not.toContain('ann@example.com')
@@ -425,6 +437,27 @@ describe.skipIf(!canOpenPages)('GET /#users in a browser', () => {
     const other = await openOperatorPage(keyed.managementUrl)
     await other.page.goto(`${keyed.managementUrl}/#users`)
     await other.shows('users-found', 'MANAGEMENT_TOKEN')
+  })
+
+  test('a status that was asked for before the token was forgotten unlocks nothing', async () => {
+    const { page, shows, button } = await openUsers({ env: { MANAGEMENT_TOKEN: TOKEN } })
+    const isAsked = page.waitForRequest(/\/status/)
+    const release = await holdNext(page, 'GET', /\/status/)
+    await page.locator('#open-1').click()
+    await isAsked
+    await button('Forget the token').click()
+    await page.getByText('Give the token above').waitFor()
+    const withoutToken: string[] = []
+    page.on('request', request => {
+      if (request.headers().authorization === undefined) withoutToken.push(request.url())
+    })
+    const isAnswered = page.waitForResponse(one => one.ok() && /status/.test(one.url()))
+    release()
+    await isAnswered
+    await page.locator('#token').fill(TOKEN)
+    await page.keyboard.press('Enter')
+    await shows('connection', 'Live')
+    expect(withoutToken).toEqual([])
   })
 
   test('asks for nothing while nobody sees it, and goes on afterwards', async () => {
@@ -448,9 +481,11 @@ describe.skipIf(!canOpenPages)('GET /#users in a browser', () => {
     expect(await textOf('users')).toContain('user')
   })
 
-  test('follows on from a cursor that is too old, and once the token is given again', async () => {
+  test('follows on from a cursor that is too old, and once the token is given again, with what is not saved', async () => {
     const env = { MANAGEMENT_TOKEN: TOKEN }
-    const { ops, page, shows, unexpected } = await openUsers({ env })
+    const { ops, page, shows, unexpected } = await openUsers({ env }, '#users/1')
+    const name = page.locator('#user-name')
+    await name.fill('Mine')
     const create = () => ops.post('/users').set(BEARER).send(newUserBody()).expect(201)
     const refuse = async (status: number) => {
       const isRefused = page.waitForResponse(response => response.status() === status)
@@ -463,10 +498,12 @@ describe.skipIf(!canOpenPages)('GET /#users in a browser', () => {
     await shows('users-found', '4 users')
     await refuse(401)
     await page.locator('#token').fill(TOKEN)
+    expect(await name.isVisible()).toBe(false)
     await page.keyboard.press('Enter')
     await shows('users-found', '5 users')
     await create()
     await shows('users-found', '6 users')
+    expect(await name.inputValue()).toBe('Mine')
     expect(unexpected()).toEqual([])
   })
 
