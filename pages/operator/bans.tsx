@@ -82,24 +82,25 @@ export function Bans({ view, actions }: PanelProps) {
 
 const keyOf = ({ rule, client }: Ban) => JSON.stringify([rule, client])
 
-interface Answer {
-  /** `undefined` before the first answer. */
-  readonly bans?: readonly Ban[]
-  /** Why there is no list. */
-  readonly failure?: string
-}
-
-/** The first bans in force, as new as the status that is shown, and functions that ask again and that take lifted ones out. */
+/**
+ * The first bans in force, as new as the status that is shown, or why there is no list, and functions that ask again and that take
+ * lifted ones out.
+ */
 function useBans({ view, actions }: PanelProps, sought: string) {
-  const [answer, setAnswer] = useState<Answer>({})
+  const [bans, setBans] = useState<readonly Ban[]>()
+  const [failure, setFailure] = useState<string>()
   const [changes, setChanges] = useState(0)
   const period = Math.floor(Date.parse(view.status.now) / REFRESH_MS)
 
   useEffect(() => {
     let isNewest = true
+    const show = (found: readonly Ban[], failed?: string) => {
+      setBans(sortByClient(found))
+      setFailure(failed)
+    }
     fetchBans(sought).then(
-      bans => isNewest && setAnswer({ bans: sortByClient(bans) }),
-      error => isNewest && setAnswer({ bans: [], failure: actions.explain(error).message }),
+      found => isNewest && show(found),
+      error => isNewest && show([], actions.explain(error).message),
     )
     return () => {
       isNewest = false
@@ -107,14 +108,13 @@ function useBans({ view, actions }: PanelProps, sought: string) {
   }, [sought, Math.min(view.status.bans, MAX_SHOWN), period, changes])
 
   return {
-    ...answer,
+    ...{ bans, failure },
     reload: () => setChanges(known => known + 1),
     /** Without a client all of the rule. */
-    remove: (rule: string, client?: string) =>
-      setAnswer(({ bans = [], ...others }) => {
-        const isLifted = (ban: Ban) => ban.rule === rule && (client ?? ban.client) === ban.client
-        return { ...others, bans: bans.filter(ban => !isLifted(ban)) }
-      }),
+    remove: (rule: string, client?: string) => {
+      const isLifted = (ban: Ban) => ban.rule === rule && (client ?? ban.client) === ban.client
+      setBans(known => known?.filter(ban => !isLifted(ban)))
+    },
   }
 }
 
@@ -162,10 +162,6 @@ function BanForm({ rules, actions, onFind, onAdded, onLiftAll }: BanFormProps) {
   async function add(): Promise<void> {
     const time = read('for')
     const order = { rule: read('rule'), client: read('client'), ...(time && { for: time }) }
-    if (order.client === '') {
-      showErrors({ client: ["can't be blank"] })
-      return
-    }
     try {
       const ban = await addBan(order)
       setErrors({})
