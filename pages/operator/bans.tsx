@@ -1,7 +1,7 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { formatCount, formatSpan } from './format.ts'
 import { Panel, type PanelProps } from './panel.tsx'
-import { addBan, type Ban, fetchBans, liftBans, Refusal } from './service.ts'
+import { addBan, type Ban, type Errors, fetchBans, liftBans } from './service.ts'
 import { numbers, Table } from './table.tsx'
 
 /** How often the list is asked for again while nothing seems to have changed, or while it is long. */
@@ -26,7 +26,7 @@ export function Bans({ view, actions }: PanelProps) {
       // The button of a ban will be gone.
       if (client !== undefined) document.getElementById('ban-client')?.focus()
     } catch (error) {
-      actions.notify(actions.explain(error))
+      actions.notify(actions.explain(error).message)
     }
     reload()
   }
@@ -82,24 +82,25 @@ export function Bans({ view, actions }: PanelProps) {
 
 const keyOf = ({ rule, client }: Ban) => JSON.stringify([rule, client])
 
-interface Answer {
-  /** `undefined` before the first answer. */
-  readonly bans?: readonly Ban[]
-  /** Why there is no list. */
-  readonly failure?: string
-}
-
-/** The first bans in force, as new as the status that is shown, and functions that ask again and that take lifted ones out. */
+/**
+ * The first bans in force, as new as the status that is shown, or why there is no list, and functions that ask again and that take
+ * lifted ones out.
+ */
 function useBans({ view, actions }: PanelProps, sought: string) {
-  const [answer, setAnswer] = useState<Answer>({})
+  const [bans, setBans] = useState<readonly Ban[]>()
+  const [failure, setFailure] = useState<string>()
   const [changes, setChanges] = useState(0)
   const period = Math.floor(Date.parse(view.status.now) / REFRESH_MS)
 
   useEffect(() => {
     let isNewest = true
+    const show = (found: readonly Ban[], failed?: string) => {
+      setBans(sortByClient(found))
+      setFailure(failed)
+    }
     fetchBans(sought).then(
-      bans => isNewest && setAnswer({ bans: sortByClient(bans) }),
-      error => isNewest && setAnswer({ bans: [], failure: actions.explain(error) }),
+      found => isNewest && show(found),
+      error => isNewest && show([], actions.explain(error).message),
     )
     return () => {
       isNewest = false
@@ -107,33 +108,33 @@ function useBans({ view, actions }: PanelProps, sought: string) {
   }, [sought, Math.min(view.status.bans, MAX_SHOWN), period, changes])
 
   return {
-    ...answer,
+    ...{ bans, failure },
     reload: () => setChanges(known => known + 1),
     /** Without a client all of the rule. */
-    remove: (rule: string, client?: string) =>
-      setAnswer(({ bans = [], ...others }) => {
-        const isLifted = (ban: Ban) => ban.rule === rule && (client ?? ban.client) === ban.client
-        return { ...others, bans: bans.filter(ban => !isLifted(ban)) }
-      }),
+    remove: (rule: string, client?: string) => {
+      const isLifted = (ban: Ban) => ban.rule === rule && (client ?? ban.client) === ban.client
+      setBans(known => known?.filter(ban => !isLifted(ban)))
+    },
   }
 }
 
+const BY_NUMBERS = new Intl.Collator('en', { numeric: true })
+
 /** Addresses are in the order of their numbers. */
 function sortByClient(bans: readonly Ban[]): readonly Ban[] {
-  const places = new Map(bans.map(ban => [ban, placeOf(ban.client)]))
-  const compare = (one = '', other = '') => (one < other ? -1 : Number(one > other))
-  return bans.toSorted((one, other) => compare(places.get(one), places.get(other)))
+  const placed = bans.map(ban => ({ ban, place: placeOf(ban.client) }))
+  placed.sort((one, other) => BY_NUMBERS.compare(one.place, other.place))
+  return placed.map(({ ban }) => ban)
 }
 
-/** A text that sorts as a client should: each number has all its digits, and an address of IPv6 all its groups. */
+/** The client, an address of IPv6 with all its groups in decimal. */
 function placeOf(client: string): string {
   const [address = ''] = client.split('/')
-  if (!/^[\da-f]*:[\da-f:]*$/.test(address))
-    return client.replace(/\d+/g, each => each.padStart(9, '0'))
+  if (!/^[\da-f]*:[\da-f:]*$/.test(address)) return client
   const parts = address.split('::').map(part => part.split(':').filter(group => group !== ''))
   const [head = [], tail = []] = parts
-  const left = Array<string>(Math.max(0, 8 - head.length - tail.length)).fill('')
-  return [...head, ...left, ...tail].map(group => group.padStart(4, '0')).join(':')
+  const left = Array<string>(Math.max(0, 8 - head.length - tail.length)).fill('0')
+  return [...head, ...left, ...tail].map(group => Number.parseInt(group, 16)).join(':')
 }
 
 interface BanFormProps extends Pick<PanelProps, 'actions'> {
@@ -147,12 +148,12 @@ interface BanFormProps extends Pick<PanelProps, 'actions'> {
 const LABELS: Readonly<Record<string, string>> = { rule: 'Rule', client: 'Client', for: 'For' }
 
 function BanForm({ rules, actions, onFind, onAdded, onLiftAll }: BanFormProps) {
-  const [errors, setErrors] = useState<Refusal['errors']>({})
+  const [errors, setErrors] = useState<Errors>({})
   const form = useRef<HTMLFormElement>(null)
   const read = (field: string) =>
     String(new FormData(form.current ?? undefined).get(field) ?? '').trim()
 
-  function showErrors(found: Refusal['errors']): void {
+  function showErrors(found: Errors): void {
     setErrors(found)
     const [wrong] = Object.keys(found)
     document.getElementById(`ban-${wrong}`)?.focus()
@@ -161,19 +162,13 @@ function BanForm({ rules, actions, onFind, onAdded, onLiftAll }: BanFormProps) {
   async function add(): Promise<void> {
     const time = read('for')
     const order = { rule: read('rule'), client: read('client'), ...(time && { for: time }) }
-    if (order.client === '') {
-      showErrors({ client: ["can't be blank"] })
-      return
-    }
     try {
       const ban = await addBan(order)
       setErrors({})
       actions.notify(`${ban.client} is banned by ${ban.rule}.`)
       onAdded()
     } catch (error) {
-      const text = actions.explain(error)
-      const found = error instanceof Refusal ? error.errors : {}
-      showErrors(Object.keys(found).length > 0 ? found : { '': [text] })
+      showErrors(actions.explain(error).errors)
     }
   }
 

@@ -1,7 +1,7 @@
 import { useLayoutEffect, useRef } from 'preact/hooks'
 import { formatClock } from './format.ts'
 import type { PanelProps, View } from './panel.tsx'
-import { forgetToken, keepToken, readToken } from './service.ts'
+import { keepToken, readToken } from './service.ts'
 
 const ICON = new URL('icon.svg', import.meta.url).href
 
@@ -60,14 +60,7 @@ export function Header({ connection, view, actions, hash }: HeaderProps) {
       <span id="connection">{describeConnection(connection, view)}</span>
       {isLocked && <TokenForm refusals={connection.refusals} onEntered={actions.refresh} />}
       {!isLocked && readToken() !== undefined && (
-        <button
-          type="button"
-          ref={forget}
-          onClick={() => {
-            forgetToken()
-            actions.refresh()
-          }}
-        >
+        <button type="button" ref={forget} onClick={actions.forget}>
           Forget the token
         </button>
       )}

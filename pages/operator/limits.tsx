@@ -2,7 +2,7 @@ import { useState } from 'preact/hooks'
 import type { RuleStatus } from '../../src/ops/management/service-status.ts'
 import { formatCount } from './format.ts'
 import { Panel, type PanelProps, type View } from './panel.tsx'
-import { Refusal, type Reloaded, reloadLimits } from './service.ts'
+import { type Reloaded, reloadLimits } from './service.ts'
 import { type Column, numbers, Table } from './table.tsx'
 
 export const nameRule = ({ type, rule, dryRun }: Partial<RuleStatus>) => (
@@ -33,8 +33,8 @@ export function Limits({ view, actions }: PanelProps) {
     try {
       setAnswer(describeReload(await reloadLimits()))
     } catch (error) {
-      const lines = error instanceof Refusal ? Object.values(error.errors).flat() : []
-      setAnswer({ text: actions.explain(error), lines })
+      const { message: text, details: lines } = actions.explain(error)
+      setAnswer({ text, lines })
     }
     actions.refresh()
   }

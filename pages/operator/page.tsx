@@ -15,16 +15,19 @@ export interface PageProps extends HeaderProps {
 
 export function Page({ view, connection, message, actions, hash }: PageProps) {
   const { isUsers, item } = placeOf(hash)
+  const isLocked = connection.kind === 'locked'
   return (
     <div class={connection.kind}>
       <Header {...{ connection, view, actions, hash }} />
-      {view === undefined && (
-        <main class="faint">
-          {connection.kind === 'locked' ? 'Give the token above.' : 'Waiting for the service…'}
-        </main>
+      {(isLocked || view === undefined) && (
+        <main class="faint">{isLocked ? 'Give the token above.' : 'Waiting for the service…'}</main>
       )}
-      {view && isUsers && <Users {...{ actions, item }} now={Date.parse(view.status.now)} />}
-      {view && !isUsers && <Operations {...{ view, actions }} />}
+      {view && isUsers && (
+        <div hidden={isLocked}>
+          <Users {...{ actions, item, isLocked }} now={Date.parse(view.status.now)} />
+        </div>
+      )}
+      {view && !isUsers && !isLocked && <Operations {...{ view, actions }} />}
       <p class="message" id="message" role="status">
         {message !== '' && message}
       </p>

@@ -1,6 +1,7 @@
 import type { ComponentChildren } from 'preact'
 import type { ServiceStatus } from '../../src/ops/management/service-status.ts'
 import type { HistorySample } from '../../src/ops/management/status-history.ts'
+import type { Refusal } from './service.ts'
 
 /** What the page shows. */
 export interface View {
@@ -18,8 +19,10 @@ export interface Actions {
   /** Asks for the status now. */
   refresh(): void
   notify(text: string): void
-  /** What went wrong with a request of the operator, in words. Asks for the token if that is what is missing. */
-  explain(error: unknown): string
+  /** Forgets the token, and with it all that is shown. */
+  forget(): void
+  /** What went wrong with a request of the operator. Asks for the token if that is what is missing. */
+  explain(error: unknown): Refusal
 }
 
 export interface PanelProps extends ViewProps {

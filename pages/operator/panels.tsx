@@ -1,4 +1,4 @@
-import type { RouteStatus, ServiceStatus } from '../../src/ops/management/service-status.ts'
+import type { RouteStatus } from '../../src/ops/management/service-status.ts'
 import {
   formatBytes,
   formatCount,
@@ -7,7 +7,7 @@ import {
   formatShare,
   formatSpan,
 } from './format.ts'
-import { type Fact, Facts, Panel, type View, type ViewProps } from './panel.tsx'
+import { type Fact, Facts, Panel, type ViewProps } from './panel.tsx'
 import { type Column, numbers, Table } from './table.tsx'
 
 const MAX_ROUTES = 12
@@ -47,40 +47,27 @@ export function Routes({ view }: ViewProps) {
 }
 
 /** What the process uses of the machine. */
-export function Process({ view }: ViewProps) {
-  return (
-    <Panel name="process" title="Process">
-      <Facts id="process" facts={factsOfProcess(view)} />
-    </Panel>
-  )
-}
-
-function factsOfProcess({ status, samples }: View): readonly Fact[] {
+export function Process({ view: { status, samples } }: ViewProps) {
   const { pid, memory_bytes, event_loop_lag_ms } = status.process
-  return [
+  const facts: readonly Fact[] = [
     ['PID', `${pid}`],
     ['Up for', formatSpan(Date.parse(status.now) - Date.parse(status.started_at))],
     ['CPU', formatShare(samples.at(-1)?.cpu)],
     ['Memory', formatBytes(memory_bytes)],
     ['Event loop delay', formatMs(event_loop_lag_ms)],
   ]
+  return (
+    <Panel name="process" title="Process">
+      <Facts id="process" facts={facts} />
+    </Panel>
+  )
 }
 
 const ENGINES = { sqlite: 'SQLite', postgres: 'PostgreSQL' } as const
 
 /** Engine, size or pool, and commits. */
 export function Database({ view }: ViewProps) {
-  const { storage } = view.status
-  const note = `${ENGINES[storage.engine]}${storage.up ? '' : ', down'}`
-  return (
-    <Panel name="database" title="Database" note={note}>
-      <Facts id="database" facts={factsOfDatabase(storage)} />
-    </Panel>
-  )
-}
-
-function factsOfDatabase(storage: ServiceStatus['storage']): readonly Fact[] {
-  const { up, files, connections, commits } = storage
+  const { engine, up, files, connections, commits } = view.status.storage
   const facts: Fact[] = [['Answers', up ? 'yes' : 'no']]
   if (files !== undefined) {
     facts.push(['Database file', formatBytes(files.database_bytes)])
@@ -92,12 +79,14 @@ function factsOfDatabase(storage: ServiceStatus['storage']): readonly Fact[] {
     facts.push(['Waiting for one', formatCount(connections.waiting)])
   }
   const writesPerCommit = commits.count === 0 ? undefined : commits.writes / commits.count
-  return [
-    ...facts,
-    ['Commits in all', formatCount(commits.count)],
-    ['Writes a commit', formatRate(writesPerCommit)],
-    ['Mean commit', formatMs(commits.mean_ms)],
-  ]
+  facts.push(['Commits in all', formatCount(commits.count)])
+  facts.push(['Writes a commit', formatRate(writesPerCommit)])
+  facts.push(['Mean commit', formatMs(commits.mean_ms)])
+  return (
+    <Panel name="database" title="Database" note={`${ENGINES[engine]}${up ? '' : ', down'}`}>
+      <Facts id="database" facts={facts} />
+    </Panel>
+  )
 }
 
 const MAX_KEYS = 10

@@ -1,3 +1,5 @@
+import type { jsonOf } from '../../src/limits/ban-store.ts'
+import type { RuleChanges } from '../../src/limits/limiter.ts'
 import type { ServiceStatus } from '../../src/ops/management/service-status.ts'
 
 const TOKEN = 'management-token'
@@ -8,38 +10,39 @@ export const keepToken = (token: string) => sessionStorage.setItem(TOKEN, token)
 export const forgetToken = () => sessionStorage.removeItem(TOKEN)
 
 /** A ban in force, as `GET /bans` answers. */
-export interface Ban {
-  readonly rule: string
-  readonly client: string
-  readonly ends_at: string
-}
+export type Ban = ReturnType<typeof jsonOf>
 
-/** An answer that is no success, or not what was asked for. */
+/** Messages by field. */
+export type Errors = Readonly<Record<string, readonly string[]>>
+
+/** An answer that is no success, or not what was asked for; its message says so in words. */
 export class Refusal extends Error {
   readonly status: number
   /** In a few words, for the head of the page. */
   readonly reason: string
-  /** Messages by field. */
-  readonly errors: Readonly<Record<string, readonly string[]>>
+  readonly details: readonly string[]
+  /** What is wrong with each field; the message under `''` if nothing is. */
+  readonly errors: Errors
 
-  constructor(status: number, body: unknown) {
-    const { message, errors } = (body ?? {}) as Partial<Pick<Refusal, 'message' | 'errors'>>
-    super(message ?? `The service answered ${status}`)
+  /** A `status` of 0 stands for a service that did not answer. */
+  constructor(status: number, body?: { message?: string; errors?: Errors } | null) {
+    super(WORDS[status]?.message ?? body?.message ?? `The service answered ${status}`)
     this.status = status
-    this.reason = status === 200 ? 'No status in the answer' : `Answers ${status}`
-    this.errors = errors ?? {}
+    this.reason = WORDS[status]?.reason ?? `Answers ${status}`
+    this.details = Object.values(body?.errors ?? {}).flat()
+    this.errors = (this.details.length > 0 && body?.errors) || { '': [this.message] }
   }
 }
 
-/** Whether the service has refused a request for lack of a token. */
-export function needsToken(error: unknown): boolean {
-  return error instanceof Refusal && error.status === 401
+const WORDS: Readonly<Record<number, { reason?: string; message?: string }>> = {
+  0: { reason: 'Unreachable', message: 'The service cannot be reached.' },
+  200: { reason: 'No status in the answer' },
+  401: { message: 'The service asks for a token.' },
 }
 
-/** What went wrong with a request, in words. */
-export function explain(error: unknown): string {
-  if (!(error instanceof Refusal)) return 'The service cannot be reached.'
-  return needsToken(error) ? 'The service asks for a token.' : error.message
+/** What went wrong with a request. */
+export function refusalOf(error: unknown): Refusal {
+  return error instanceof Refusal ? error : new Refusal(0)
 }
 
 /** Longer than a busy service needs. */
@@ -51,11 +54,10 @@ const MAX_BANS = 1000
 /** The status, with the samples of the last 15 minutes or only those after `since`. */
 export async function fetchStatus(since: string | undefined): Promise<ServiceStatus> {
   const query = since === undefined ? '' : `?${new URLSearchParams({ since })}`
-  const body = await ask('GET', `status${query}`)
-  const status = body as Partial<ServiceStatus> | null
+  const status = (await ask('GET', `status${query}`)) as ServiceStatus | null
   // A proxy may answer anything with 200.
-  if (!Array.isArray(status?.history?.samples)) throw new Refusal(200, undefined)
-  return body as ServiceStatus
+  if (!Array.isArray(status?.history?.samples)) throw new Refusal(200)
+  return status
 }
 
 /** The first bans in force, all or those of clients that contain a text. */
@@ -75,12 +77,9 @@ export async function liftBans(rule: string, client?: string): Promise<number> {
 }
 
 /** What `POST /limits/reload` answers; rules by kind and name. */
-export interface Reloaded {
+export interface Reloaded extends Partial<RuleChanges> {
   readonly reloaded: boolean
   readonly message?: string
-  readonly came?: readonly string[]
-  readonly went?: readonly string[]
-  readonly changed?: readonly string[]
 }
 
 /** Puts the limits file in force again. Throws a `Refusal` if it is wrong. */
@@ -121,7 +120,7 @@ export async function request(
     },
     ...(sent !== undefined && { body: JSON.stringify(sent) }),
   })
-  const body: unknown = await response.json().catch(() => undefined)
+  const body = await response.json().catch(() => undefined)
   const isEmpty = body === undefined && response.status !== 204
   if (!response.ok || isEmpty) throw new Refusal(response.status, body)
   return { body, headers: response.headers }

@@ -3,28 +3,40 @@ import { formatClock } from './format.ts'
 import { type Connection, placeOf, readinessOf } from './header.tsx'
 import { Page } from './page.tsx'
 import type { View } from './panel.tsx'
-import { explain, fetchStatus, forgetToken, needsToken, Refusal, readToken } from './service.ts'
+import { fetchStatus, forgetToken, type Refusal, readToken, refusalOf } from './service.ts'
+import { holdsUnsaved, mayLeave } from './unsaved.ts'
 
 const EVERY_MS = 2000
 /** The view of users shows only whether the service is ready. */
 const EVERY_MS_FOR_USERS = 10_000
+/** Later than every sample. */
+const NO_SAMPLES = '9999-12-31T00:00:00Z'
 const KEPT_MS = 15 * 60_000
 const MESSAGE_MS = 10_000
 
 const host = document.getElementById('page') as HTMLElement
+let hash = location.hash
 let view: View | undefined
 let connection: Connection = { kind: 'live' }
 let answeredAt = Date.now()
 let message = ''
 let polling = 0
+let polls = 0
 let clearing = 0
 
 const actions = {
   refresh: () => void poll(),
   notify,
+  forget: () => {
+    if (!mayLeave()) return
+    view = undefined
+    forgetToken()
+    void poll()
+  },
   explain: (error: unknown) => {
-    if (needsToken(error)) lock()
-    return explain(error)
+    const refusal = refusalOf(error)
+    if (refusal.status === 401) lock()
+    return refusal
   },
 }
 
@@ -34,24 +46,31 @@ document.addEventListener('visibilitychange', () => {
   else if (connection.kind !== 'locked') void poll()
 })
 window.addEventListener('hashchange', () => {
+  if (location.hash === hash) return
+  if (!mayLeave()) return location.replace(hash)
+  hash = location.hash
   show()
   if (connection.kind !== 'locked') void poll()
 })
 show()
 void poll()
 
-/** Asks for the status and shows it, now and then every two seconds. */
+/** Asks for the status and shows it, now and then every two seconds. Only the newest answer counts: the token may be another. */
 async function poll(): Promise<void> {
+  const turn = ++polls
+  const { isUsers } = placeOf(hash)
   try {
-    accept(await fetchStatus(view?.samples.at(-1)?.at))
+    const status = await fetchStatus(isUsers ? NO_SAMPLES : view?.samples.at(-1)?.at)
+    if (turn !== polls) return
+    accept(status)
   } catch (error) {
-    if (needsToken(error)) lock()
-    else lose(error)
+    if (turn !== polls) return
+    const refusal = actions.explain(error)
+    if (refusal.status !== 401) lose(refusal)
   }
   window.clearTimeout(polling)
   if (connection.kind !== 'locked' && !document.hidden) {
-    const { isUsers } = placeOf(location.hash)
-    polling = window.setTimeout(poll, isUsers ? EVERY_MS_FOR_USERS : EVERY_MS)
+    polling = window.setTimeout(poll, placeOf(hash).isUsers ? EVERY_MS_FOR_USERS : EVERY_MS)
   }
 }
 
@@ -86,9 +105,10 @@ function notify(text: string): void {
   show()
 }
 
-/** Asks for the token, and for nothing else until there is one. Nothing is shown without it. */
+/** Asks for the token, and for nothing else until there is one. Nothing is shown without it, and only what is not saved is kept. */
 function lock(): void {
-  view = undefined
+  if (!holdsUnsaved()) view = undefined
+  message = ''
   window.clearTimeout(polling)
   const before = connection.kind === 'locked' ? connection.refusals : 0
   connection = { kind: 'locked', refusals: before + (readToken() === undefined ? 0 : 1) }
@@ -97,13 +117,12 @@ function lock(): void {
 }
 
 /** Shows that the service cannot be asked now, until it answers again. */
-function lose(error: unknown): void {
-  const reason = error instanceof Refusal ? error.reason : 'Unreachable'
+function lose({ reason }: Refusal): void {
   connection = { kind: 'lost', since: answeredAt, reason }
   show()
 }
 
 function show(): void {
   document.title = `${readinessOf(connection, view).title} · ${location.host} · User Records Service`
-  render(<Page {...{ actions, connection, view, message, hash: location.hash }} />, host)
+  render(<Page {...{ actions, connection, view, message, hash }} />, host)
 }

@@ -1,6 +1,7 @@
 import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { formatMoment, formatSpan } from './format.ts'
 import { Facts } from './panel.tsx'
+import { useUnsaved } from './unsaved.ts'
 import { useStoredUser } from './use-stored-user.ts'
 import { generatePassword, UserForm } from './user-form.tsx'
 import { UserPaste } from './user-paste.tsx'
@@ -31,10 +32,12 @@ export function UserEditor({ generated, onGenerate, onDeleted, ...part }: UserEd
   const { item, actions, now } = part
   const [draft, setDraft] = useState<UserFields>({})
   const isEdited = Object.keys(draft).length > 0
-  const { stored, problem, attempt, forgetProblem } = useStoredUser(part, isEdited)
+  const { stored, problem, isBusy, attempt, forgetProblem } = useStoredUser(part, isEdited)
   const title = useRef<HTMLHeadingElement>(null)
   const code = useRef<HTMLElement>(null)
   const errors = problem?.errors ?? {}
+  const isGone = problem?.kind === 'gone'
+  useUnsaved(isEdited && !isGone)
 
   useLayoutEffect(() => title.current?.focus(), [])
   useLayoutEffect(() => {
@@ -69,6 +72,7 @@ export function UserEditor({ generated, onGenerate, onDeleted, ...part }: UserEd
     if (!window.confirm(`Delete ${nameOf(user)}? This cannot be undone.`)) return
     void attempt(async () => {
       await deleteUser(user)
+      setDraft({})
       actions.notify(`Deleted: ${nameOf(user)}.`)
       onDeleted()
       location.replace('#users')
@@ -100,7 +104,6 @@ export function UserEditor({ generated, onGenerate, onDeleted, ...part }: UserEd
     title.current?.focus()
   }
 
-  const isGone = problem?.kind === 'gone'
   const isAbsent = isGone || (item !== 'new' && stored === undefined)
   const gone = stored ? `${nameOf(stored)} has been deleted.` : `There is no user ${item}.`
   return (
@@ -116,13 +119,15 @@ export function UserEditor({ generated, onGenerate, onDeleted, ...part }: UserEd
         <div class="notice stack" id="user-conflict" role="alert" tabIndex={-1}>
           <p class="bad">Somebody else has changed this user meanwhile. Nothing was saved.</p>
           <p>
-            Now it is <strong>{stored.name}</strong>, <strong>{stored.email}</strong>. What you
-            entered is below.
+            Now it is <strong>{stored.name}</strong>, <strong>{stored.email}</strong>.
+            {isEdited && ' What you entered is below.'}
           </p>
           <div class="fields">
-            <button type="button" onClick={save}>
-              Save what I entered
-            </button>
+            {isEdited && (
+              <button type="button" onClick={save}>
+                Save what I entered
+              </button>
+            )}
             <button type="button" onClick={discard}>
               Keep what is there now
             </button>
@@ -131,7 +136,7 @@ export function UserEditor({ generated, onGenerate, onDeleted, ...part }: UserEd
       )}
       {!isAbsent && (
         <UserForm
-          {...{ user: stored, draft, errors, onEdit: edit, onSave: save }}
+          {...{ user: stored, draft, errors, isBusy, onEdit: edit, onSave: save }}
           onGenerate={() => {
             const password = generatePassword()
             onGenerate({ item, password })

@@ -1,4 +1,4 @@
-import type { Refusal } from './service.ts'
+import type { Errors } from './service.ts'
 import type { User, UserFields } from './users-service.ts'
 
 /** 32 signs that nobody confuses, so that 5 random bits choose one. */
@@ -16,7 +16,9 @@ export interface UserFormProps {
   /** What differs from `user`. */
   readonly draft: UserFields
   readonly onEdit: (draft: UserFields) => void
-  readonly errors: Refusal['errors']
+  readonly errors: Errors
+  /** Whether a change is on its way. What is typed meanwhile would be lost. */
+  readonly isBusy: boolean
   readonly onSave: () => void
   readonly onGenerate: () => void
 }
@@ -28,7 +30,8 @@ const FIELDS = [
 ] as const
 
 /** The fields of a user, with what is wrong with each. */
-export function UserForm({ user, draft, errors, onEdit, onSave, onGenerate }: UserFormProps) {
+export function UserForm(props: UserFormProps) {
+  const { user, draft, errors, isBusy, onEdit, onSave, onGenerate } = props
   const stored = { name: user?.name ?? '', email: user?.email ?? '', password: '' }
   const hint = user === undefined ? ' (may be left empty)' : ' (left empty, it stays as it is)'
   return (
@@ -48,6 +51,7 @@ export function UserForm({ user, draft, errors, onEdit, onSave, onGenerate }: Us
             type={(field === 'password' ? 'password' : 'text') as 'text'}
             autocomplete={field === 'password' ? 'new-password' : 'off'}
             spellcheck={false}
+            readOnly={isBusy}
             value={draft[field] ?? stored[field]}
             aria-describedby={`user-${field}-error`}
             aria-invalid={errors[field] !== undefined || undefined}

@@ -2,7 +2,6 @@ import type { ComponentChildren } from 'preact'
 import { useEffect, useRef, useState } from 'preact/hooks'
 import { formatMoment, formatSpan } from './format.ts'
 import { type Actions, Panel } from './panel.tsx'
-import { Refusal } from './service.ts'
 import { type Column, Table } from './table.tsx'
 import { describeNone, searchParameters } from './user-search.ts'
 import type { UsersPart } from './users.tsx'
@@ -131,9 +130,9 @@ function useUsers(query: string, news: number, { explain }: Actions): Answer | u
       page => leaving.signal.aborted || setAnswer({ query, ...page }),
       error => {
         if (leaving.signal.aborted) return
-        const details = error instanceof Refusal ? Object.values(error.errors).flat() : []
+        const { message, details } = explain(error)
         const none: Answer = { query, users: [], next: undefined }
-        const failure = [explain(error), ...details].join(': ')
+        const failure = [message, ...details].join(': ')
         setAnswer(known => ({ ...(known?.query === query ? known : none), failure }))
       },
     )

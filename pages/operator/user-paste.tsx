@@ -1,5 +1,6 @@
 import { useState } from 'preact/hooks'
 import type { Actions } from './panel.tsx'
+import { useUnsaved } from './unsaved.ts'
 import { createUsers, type UserFields } from './users-service.ts'
 
 /** As many as the service takes in one request. */
@@ -10,6 +11,8 @@ export function UserPaste({ explain, notify }: Actions) {
   const [text, setText] = useState('')
   const [faults, setFaults] = useState<readonly string[]>([])
   const [isBusy, setIsBusy] = useState(false)
+
+  useUnsaved(text !== '')
 
   async function create(): Promise<void> {
     const lines = text.split('\n').filter(line => line.trim() !== '')
@@ -32,7 +35,7 @@ export function UserPaste({ explain, notify }: Actions) {
         done += batch.length
       }
     } catch (error) {
-      found.push(explain(error))
+      found.push(explain(error).message)
     }
     const created = done - refused.length
     setIsBusy(false)
@@ -56,6 +59,7 @@ export function UserPaste({ explain, notify }: Actions) {
           id="user-paste"
           rows={5}
           required
+          readOnly={isBusy}
           spellcheck={false}
           aria-describedby="user-paste-faults"
           value={text}

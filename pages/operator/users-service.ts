@@ -69,14 +69,11 @@ const WAIT_SECONDS = 50
 const PAUSE_MS = 1000
 const PAUSE_AFTER_FAILURE_MS = 5000
 
-export interface Follower {
-  /** Called first, and then after changes of users. */
-  readonly onNews: () => void
-  readonly onFailure: (error: unknown) => void
-}
-
-/** Follows the feed of changes until `signal` is aborted. */
-export async function followChanges(signal: AbortSignal, follower: Follower): Promise<void> {
+/** Calls `onNews` first, after changes of users, and with the error after a failure, until `signal` is aborted. */
+export async function followChanges(
+  signal: AbortSignal,
+  onNews: (failure?: unknown) => void,
+): Promise<void> {
   for (let after = 'now'; !signal.aborted; ) {
     let pauseMs = PAUSE_MS
     const wait = after === 'now' ? 0 : WAIT_SECONDS
@@ -85,13 +82,13 @@ export async function followChanges(signal: AbortSignal, follower: Follower): Pr
       const path = `users/changes?${query}`
       const { body } = await request('GET', path, { signal, waitMs: wait * 1000 })
       const { data, has_more, next } = body as { data: object[]; has_more: boolean; next: string }
-      if (after === 'now' || data.length > 0) follower.onNews()
+      if (after === 'now' || data.length > 0) onNews()
       // What changed after the first change is in the lists that are read now.
       after = has_more ? 'now' : next
     } catch (error) {
       after = 'now'
       pauseMs = PAUSE_AFTER_FAILURE_MS
-      if (!signal.aborted) follower.onFailure(error)
+      if (!signal.aborted) onNews(error)
     }
     await new Promise(resolve => setTimeout(resolve, pauseMs))
   }

@@ -16,8 +16,9 @@ export interface UsersPart {
 }
 
 /** The users: a list to search, and beside it one of them to correct, or a form for a new one. */
-export function Users({ item, actions, now }: Omit<UsersPart, 'news'>) {
-  const part = { item, actions, now, news: useNews(actions) }
+export function Users({ isLocked, ...given }: Omit<UsersPart, 'news'> & { isLocked: boolean }) {
+  const { item, actions } = given
+  const part = { ...given, news: useNews(actions, isLocked) }
   const [generated, setGenerated] = useState<Generated>()
   /** The id of what gets the focus back when the item is closed. */
   const opener = useRef('')
@@ -44,20 +45,19 @@ export function Users({ item, actions, now }: Omit<UsersPart, 'news'>) {
   )
 }
 
-/** Counts the times that users may have changed, while somebody sees the page. */
-function useNews({ explain }: Actions): number {
+/** Counts the times that users may have changed, while somebody sees the page and it is not locked. */
+function useNews({ explain }: Actions, isLocked: boolean): number {
   const [news, setNews] = useState(0)
   useEffect(() => {
     let following = new AbortController()
-    const onNews = () => setNews(known => known + 1)
-    const onFailure = (error: unknown) => {
-      explain(error)
-      onNews()
+    const onNews = (failure?: unknown) => {
+      if (failure !== undefined) explain(failure)
+      setNews(known => known + 1)
     }
     const follow = () => {
       following.abort()
       following = new AbortController()
-      if (!document.hidden) void followChanges(following.signal, { onNews, onFailure })
+      if (!document.hidden && !isLocked) void followChanges(following.signal, onNews)
     }
     follow()
     document.addEventListener('visibilitychange', follow)
@@ -65,6 +65,6 @@ function useNews({ explain }: Actions): number {
       document.removeEventListener('visibilitychange', follow)
       following.abort()
     }
-  }, [])
+  }, [isLocked])
   return news
 }
