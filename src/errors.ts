@@ -239,7 +239,7 @@ export function readFailureInWords(error: unknown): string | undefined {
 }
 
 /** The text of a file, without a byte order mark. `refuse` makes the error for one in another encoding. */
-export function decodeUtf8(bytes: Buffer, refuse: (reason: string) => OperatorError): string {
+export function decodeFile(bytes: Buffer, refuse: (reason: string) => OperatorError): string {
   try {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(bytes)
     // UTF-16 without a mark.

@@ -54,7 +54,7 @@ const ALLOWED = tableOf(`
   config: errors`)
 
 /** What any room may know, as it knows Node. */
-const GROUND = ['package-root', 'timers']
+const GROUND = ['json', 'package-root', 'timers']
 
 /** Files that may know a room which the rest of theirs may not. */
 const ONLY = tableOf(`

@@ -1,4 +1,5 @@
 import type { FieldError } from '../errors.ts'
+import { isObject } from '../json.ts'
 
 const ATTRIBUTES = ['name', 'email', 'password']
 
@@ -30,9 +31,4 @@ function findOthers(value: unknown, known: readonly string[], at: string): reado
       at: { pointer: `${at}/${field.replaceAll('~', '~0').replaceAll('/', '~1')}` },
       messages: [UNKNOWN],
     }))
-}
-
-/** As JSON has it: no array. */
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

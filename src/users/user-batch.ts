@@ -1,7 +1,8 @@
 import { type FieldError, kindOf, ServiceError } from '../errors.ts'
 import { messagesByField } from '../http/error-handler.ts'
+import { isObject } from '../json.ts'
 import type { PasswordHasher } from './passwords/hasher.ts'
-import { findUnknownKeys, isObject } from './unknown-attributes.ts'
+import { findUnknownKeys } from './unknown-attributes.ts'
 import type { StoredUser, UserRepository } from './user-repository.ts'
 import {
   type Invalid,

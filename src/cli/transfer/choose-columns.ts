@@ -1,5 +1,5 @@
+import { isObject } from '../../json.ts'
 import { IMPORT_COLUMNS, type ImportRecord } from '../../users/transfer/import-rows.ts'
-import { isObject } from '../../users/unknown-attributes.ts'
 import { type ColumnOptions, columnOptionsText, listed, quoted } from './column-options.ts'
 import { type ColumnPlan, ColumnsError, createColumnPlan, type Row } from './column-plan.ts'
 

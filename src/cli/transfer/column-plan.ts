@@ -1,6 +1,6 @@
 import { OperatorError } from '../../errors.ts'
+import { isObject } from '../../json.ts'
 import { IMPORT_COLUMNS } from '../../users/transfer/import-rows.ts'
-import { isObject } from '../../users/unknown-attributes.ts'
 import { type ColumnOptions, listed, quoted } from './column-options.ts'
 import { fieldLike } from './look-alikes.ts'
 

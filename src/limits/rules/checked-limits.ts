@@ -1,6 +1,6 @@
 import { nearest } from '../../config/did-you-mean.ts'
+import { isObject } from '../../json.ts'
 import type { JsonPath, LineOf } from './json-lines.ts'
-import { isObject } from './rule-values.ts'
 import {
   type CheckedLimits,
   RULE_KINDS,

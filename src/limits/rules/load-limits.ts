@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { decodeUtf8, OperatorError, readFailureInWords } from '../../errors.ts'
+import { decodeFile, OperatorError, readFailureInWords } from '../../errors.ts'
 import { clearTimeout, setTimeout } from '../../timers.ts'
 import { checkLimits } from './checked-limits.ts'
 import { importModule } from './import-module.ts'
@@ -28,7 +28,7 @@ async function readText(path: string): Promise<string> {
   const bytes = await readFile(path).catch(cause => {
     throw unreadable(cause)
   })
-  return decodeUtf8(bytes, why => new OperatorError([`the file ${why}`]))
+  return decodeFile(bytes, why => new OperatorError([`the file ${why}`]))
 }
 
 /** Two recipes, pasted one after the other, may each have a list of the same kind: `JSON.parse` keeps only the last. */

@@ -3,6 +3,7 @@ import type { Request } from 'express'
 import { z } from 'zod'
 import { durationMs } from '../../config/values.ts'
 import { ACTIONS, type Action } from '../../http/actions.ts'
+import { isObject } from '../../json.ts'
 import { compileKey, isKeyName, type KeyOf, listKeyNames } from './client-key.ts'
 import type { Answer, Duration, Key, Patterns, RateLimitRule } from './limits-file.ts'
 import { compileAddresses, compilePatterns, type TextTest } from './patterns.ts'
@@ -14,10 +15,6 @@ function isFunction(value: unknown): boolean {
 
 function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 1
-}
-
-export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
 /** A schema for values that pass `test`. For others, zod still checks how the keys of the rule fit together. */

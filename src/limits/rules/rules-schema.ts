@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { ACTIONS } from '../../http/actions.ts'
+import { isObject } from '../../json.ts'
 import type { LimitsFile } from './limits-file.ts'
 import { combineMatchers, type MatchTests, matchShape } from './matchers.ts'
 import {
@@ -10,7 +11,6 @@ import {
   duration,
   durationOrFunction,
   flag,
-  isObject,
   key,
   ruleName,
   statuses,

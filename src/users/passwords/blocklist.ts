@@ -1,5 +1,5 @@
 import { type FileHandle, open, stat } from 'node:fs/promises'
-import { decodeUtf8, OperatorError, readFailureInWords } from '../../errors.ts'
+import { decodeFile, OperatorError, readFailureInWords } from '../../errors.ts'
 import { createSha1List, isSha1Line, sha1Of } from './sha1-list.ts'
 
 /** Passwords that nobody may choose. */
@@ -69,7 +69,7 @@ async function readList(file: FileHandle, unusable: Unusable) {
   if (size > MAX_PLAIN_BYTES) {
     throw unusable('its first line is no SHA-1, and as one password a line it is over 16 MiB')
   }
-  const lines = indexLines(decodeUtf8(await read(0, size), why => unusable(`it ${why}`)))
+  const lines = indexLines(decodeFile(await read(0, size), why => unusable(`it ${why}`)))
   return async (form: string) => lines.has(form)
 }
 

@@ -1,0 +1,4 @@
+/** A JSON object, which an array is not. */
+export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
