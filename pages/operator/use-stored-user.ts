@@ -1,7 +1,18 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
+import type { Actions } from './panel.tsx'
 import { type Errors, refusalOf } from './service.ts'
-import type { UsersPart } from './users.tsx'
 import { fetchUser, type StoredUser } from './users-service.ts'
+
+/** What a part of the view of users needs. */
+export interface UsersPart {
+  /** What is open: `''`, `new`, or an id. */
+  readonly item: string
+  readonly actions: Actions
+  /** Changes when users may have changed; 0 before they may be asked for. */
+  readonly news: number
+  /** The time of the service in milliseconds since the epoch. */
+  readonly now: number
+}
 
 /** What came of the last request. */
 export interface Problem {

@@ -2,10 +2,9 @@ import { useLayoutEffect, useRef, useState } from 'preact/hooks'
 import { formatMoment, formatSpan } from './format.ts'
 import { Facts } from './panel.tsx'
 import { useUnsaved } from './unsaved.ts'
-import { useStoredUser } from './use-stored-user.ts'
+import { type UsersPart, useStoredUser } from './use-stored-user.ts'
 import { generatePassword, UserForm } from './user-form.tsx'
 import { UserPaste } from './user-paste.tsx'
-import type { UsersPart } from './users.tsx'
 import {
   deleteUser,
   type StoredUser,

@@ -3,8 +3,8 @@ import { useEffect, useRef, useState } from 'preact/hooks'
 import { formatMoment, formatSpan } from './format.ts'
 import { type Actions, Panel } from './panel.tsx'
 import { type Column, Table } from './table.tsx'
+import type { UsersPart } from './use-stored-user.ts'
 import { describeNone, searchParameters } from './user-search.ts'
-import type { UsersPart } from './users.tsx'
 import { fetchUsers, type User, type UserPage } from './users-service.ts'
 
 const PER_PAGE = 50

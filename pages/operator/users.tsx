@@ -1,19 +1,9 @@
 import { useEffect, useRef, useState } from 'preact/hooks'
 import type { Actions } from './panel.tsx'
+import type { UsersPart } from './use-stored-user.ts'
 import { type Generated, UserEditor } from './user-editor.tsx'
 import { UserList } from './user-list.tsx'
 import { followChanges } from './users-service.ts'
-
-/** What a part of this view needs. */
-export interface UsersPart {
-  /** What is open: `''`, `new`, or an id. */
-  readonly item: string
-  readonly actions: Actions
-  /** Changes when users may have changed; 0 before they may be asked for. */
-  readonly news: number
-  /** The time of the service in milliseconds since the epoch. */
-  readonly now: number
-}
 
 /** The users: a list to search, and beside it one of them to correct, or a form for a new one. */
 export function Users({ isLocked, ...given }: Omit<UsersPart, 'news'> & { isLocked: boolean }) {
