@@ -87,6 +87,9 @@ export function createSqliteSharedStatements(
 
     write: (sql, values) => writes.run(() => run(sql, values)),
 
-    transaction: (program, options) => writes.run(() => runAtOnce(program(), run), options?.writes),
+    transaction: (program, options) => {
+      const countWrites = () => options?.writes ?? 1
+      return writes.run(() => runAtOnce(program(), run), { countWrites })
+    },
   }
 }

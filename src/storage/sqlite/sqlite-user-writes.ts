@@ -100,7 +100,8 @@ export function createSqliteUserWrites(
 
     createMany: users => {
       const insertAll = () => users.map(insertUnlessTaken)
-      return writes.run(insertAll, users.length, users.length)
+      const countWrites = (made: readonly unknown[]) => made.filter(Boolean).length
+      return writes.run(insertAll, { countWrites, size: users.length })
     },
 
     requireRoom: writes.requireRoom,

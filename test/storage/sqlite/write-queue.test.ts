@@ -74,7 +74,7 @@ test('WriteQueue runs writes in the order in which they came, in batches with tu
 test('WriteQueue takes as many writes into a batch as their sizes allow, and at least one', async () => {
   const { writes, add, countsUntil } = await openQueue()
   const sizes = [MAX_BATCH_WRITES - 1, 1, 2, MAX_BATCH_WRITES + 1, MAX_BATCH_WRITES]
-  const written = sizes.map((size, index) => writes.run(() => add(`${index}`), 1, size))
+  const written = sizes.map((size, index) => writes.run(() => add(`${index}`), { size }))
   expect(writes.waiting()).toBe(sizes.reduce((sum, size) => sum + size))
   expect(await countsUntil(Promise.all(written))).toEqual([0, 2, 3, 4])
   expect(writes.waiting()).toBe(0)
