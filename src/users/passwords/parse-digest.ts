@@ -19,7 +19,7 @@ const FAMILIES = [
 
 /** Nobody begins a password so, and a digest that is damaged still does. The shorter beginnings are left out. */
 const BEGINNING =
-  /^(?:\$argon2(?:id|i|d)\$|argon2\$argon2|bcrypt(?:_sha256)?\$\$2|\$(?:bcrypt_sha256|wp)\$2|\$pbkdf2(?:-sha\d+)?\$|pbkdf2[_:]sha\d|\$(?:fire)?scrypt\$|scrypt:\d+:|\{(?:bcrypt|BLF-CRYPT|CRYPT)\}\$|\{S?(?:SHA|SHA256|SHA512|MD5)\}[A-Za-z\d+/]{16})/i
+  /^(?:\$argon2(?:id|i|d)\$|argon2\$argon2|bcrypt(?:_sha256)?\$\$2|\$(?:bcrypt_sha256|wp)\$2|\$pbkdf2(?:-sha\d+)?\$|pbkdf2[_:]sha\d|\$(?:fire)?scrypt\$|scrypt(?::|\$[^$]+\$)\d+[$:]|(?:md5|sha1)\$[^$]*\$[\da-f]{32}|\{(?:bcrypt|BLF-CRYPT|CRYPT)\}\$|\{S?(?:SHA|SHA256|SHA512|MD5)\}[A-Za-z\d+/]{16})/i
 
 /** A digest in any spelling of any known system. Undefined for any other text. */
 export function parseDigest(text: string): Digest | undefined {

@@ -115,6 +115,7 @@ test.each([
     `$6$s$${'a'.repeat(85)}.`,
   ],
   ...['$P$9IQRaTwmfeRo7ud9Fh4E2PdI0S3r.L0', `$2b$31$${'a'.repeat(53)}`],
+  ...['scrypt$salt$16384$8$1$hash=', `sha1$salt$${'0'.repeat(40)}`, `md5$$${'0'.repeat(32)}`],
 ])('%j looks like a digest', text => {
   expect(isDigestLike(text)).toBe(true)
 })
@@ -125,6 +126,8 @@ test.each([
   '$2b or not',
   '{MD5} and horse',
   'scrypt: salt',
+  'scrypt$alt$lake',
+  'md5$um$of money',
   'pbkdf2-horse',
   'AAAAAAAAAAAAAAAA',
 ])('%j looks like a password', text => {
