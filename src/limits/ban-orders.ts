@@ -60,7 +60,8 @@ export function checkBanOrder(order: BanOrder, { bans, isCounting }: BanSurround
   if (order.for != null && lastsMs === undefined) {
     refuse('for', 'must be a time such as "1 hour", more than 0 and at most a year')
   }
-  if (!rule || !clientKey || !lastsMs || mistakes.length > 0) return { mistakes }
+  if (rule === undefined || clientKey === undefined || lastsMs === undefined || mistakes.length > 0)
+    return { mistakes }
   return { ban: { rule: rule.name.toWellFormed(), clientKey, lastsMs: Math.ceil(lastsMs) } }
 }
 
