@@ -11,7 +11,7 @@ export function attributesIn(body: unknown): readonly string[] {
 
 const UNKNOWN = 'is not an attribute of a user'
 
-/** What a strict client wants to be told of: attributes that no user has, and keys beside `user`. */
+/** What strict handling refuses: attributes that no user has, and keys beside `user`. */
 export function findUnknown(body: unknown): readonly FieldError[] {
   return [...findOthers(Object(body).user, ATTRIBUTES, '/user'), ...findUnknownKeys(body, ['user'])]
 }

@@ -73,7 +73,7 @@ export function createColumnPlan(options: ColumnOptions, { isCsv }: { readonly i
       .flatMap(describeAlike)
     if (alike.length > 0) throw new ColumnsError([where + alike.join('; ')])
     flags.clear()
-    // Only so many are shown.
+    // More of them are not shown.
     if (left.length < MAX_KNOWN) left.push(...others)
   }
 

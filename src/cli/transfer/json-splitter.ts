@@ -217,7 +217,7 @@ function isSpace(byte: number | undefined): boolean {
   return byte === SPACE || byte === LF || byte === CR || byte === TAB
 }
 
-/** The text of a name. One that is not JSON stays as it is, and is none that is looked for. */
+/** The text of a name. One that is not JSON stays as it is, and matches no name that is looked for. */
 function nameOf(quoted: Buffer): string {
   try {
     return JSON.parse(quoted.toString())

@@ -16,7 +16,7 @@ export interface WriteQueue {
    * be written now, `overloaded` when too many writes wait, and `shutting_down` after `close`.
    */
   run<T>(work: () => T, options?: WriteOptions<T>): Promise<T>
-  /** Throws as `run` does while so many more writes may not wait. */
+  /** Throws as `run` does if `size` more writes would be too many to wait. */
   requireRoom(size: number): void
   /** Notes that a user may be new, gone, or have other words, and what it is now, if that is known. Call it within a write. */
   noteWords(id: number, user?: NamedUser): void
