@@ -104,7 +104,7 @@ export function createImportRules(options: UserRulesOptions) {
   const fields = createUserFields(options)
   const password = z
     .unknown()
-    .refine(value => typeof value !== 'string' || !isDigestLike(value), {
+    .refine(value => typeof value !== 'string' || !isDigestLike(value.trim()), {
       error: 'is a digest: the field for digests is password_digest',
       abort: true,
     })

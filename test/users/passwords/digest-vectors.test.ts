@@ -173,6 +173,11 @@ const VECTORS: Readonly<Record<string, readonly (readonly [digest: string, passw
         'my password',
       ],
     ],
+    // Version 2 begins with a zero byte and the salt, here one of 5f 01 02 … and one of ff 01 02 …
+    "Python's hashlib.pbkdf2_hmac": [
+      ['AF8BAgMEBQYHCAkKCwwNDg8WbRmWWp3zStKYk3hkZRn97mDbclQ9Hl0wAri62zlkOw==', 'my password'],
+      ['AP8BAgMEBQYHCAkKCwwNDg9VdVpQ/nlKW4tBU2mzkKAuIjwu5j0IHS9/DRDuKej2jA==', 'my password'],
+    ],
     'github.com/firebase/scrypt README': [
       [
         `$firescrypt$ln=14,r=8,p=1$${FIREBASE.salt}$${FIREBASE.key}$Bw==$${FIREBASE.signer}`,

@@ -19,8 +19,8 @@ const PHC =
 const DJANGO = /^pbkdf2_(sha1|sha256|sha512)\$(\d+)\$([^$]{1,128})\$([^$]+)$/
 const WERKZEUG = /^pbkdf2:(sha1|sha256|sha512):(\d+)\$([^$]{1,128})\$((?:[\da-f]{2})+)$/
 
-/** Versions 2 and 3 begin with a byte of 0 and 1. */
-const ASP_NET = /^A[AQ][A-Za-z\d+/]{50,300}={0,2}$/
+/** Version 3 begins with a byte of 1 and zeros, so with `AQ`; version 2 with a zero byte and the salt, so with `A` and any of `A` to `P`. */
+const ASP_NET = /^A[A-Q][A-Za-z\d+/]{50,300}={0,2}$/
 
 /**
  * PHC `$pbkdf2-sha256$i=600000$salt$hash`, also as passlib writes it; Django
