@@ -2,6 +2,7 @@ import { isObject } from '../../json.ts'
 import { IMPORT_COLUMNS, type ImportRecord } from '../../users/transfer/import-rows.ts'
 import { type ColumnOptions, columnOptionsText, listed, quoted } from './column-options.ts'
 import { type ColumnPlan, ColumnsError, createColumnPlan, type Row } from './column-plan.ts'
+import type { CsvListener } from './csv-records.ts'
 
 /**
  * JSON has no headings. Its columns are those in the first chunk with rows, because a stream may pause after it. If
@@ -22,13 +23,16 @@ export interface ChoiceOptions extends ColumnOptions {
  * if the headings do not fit the options.
  */
 export function chooseCsvColumns(
-  read: (onHeadings: (headings: readonly string[]) => void) => AsyncIterable<Chunk>,
+  read: (listener: Required<CsvListener>) => AsyncIterable<Chunk>,
   { say, ...options }: ChoiceOptions,
 ): AsyncIterable<Chunk> {
   let plan: ColumnPlan | undefined
-  const chunks = read(headings => {
-    plan = planHeadings(headings, options)
-    say(plan.describe())
+  const chunks = read({
+    onHeadings: headings => {
+      plan = planHeadings(headings, options)
+      say(plan.describe())
+    },
+    onUnnamed: column => say(`column ${column} has no heading and is left`),
   })
   async function* choose(): AsyncGenerator<Chunk> {
     for await (const chunk of chunks) {

@@ -5,23 +5,28 @@ import { type CsvParser, type CsvRow, createCsvParser } from './csv-rows.ts'
 import { decodeUtf8, type TextSource, wrongEncoding } from './decode-text.ts'
 import { MAX_ROW_BYTES, TOO_LONG } from './format.ts'
 
-export interface CsvOptions extends TextSource {
-  /** One UTF-16 unit. If left out, it is recognised by the first line. */
-  readonly delimiter?: string | undefined
+export interface CsvListener {
   /** Called before the first record with the first line, trimmed. Columns without a heading have an empty one. */
   readonly onHeadings?: (headings: readonly string[]) => void
+  /** Called with the number of each column without a heading, from 1, before the first record that has a value there. */
+  readonly onUnnamed?: (column: number) => void
+}
+
+export interface CsvOptions extends TextSource, CsvListener {
+  /** One UTF-16 unit. If left out, it is recognised by the first line. */
+  readonly delimiter?: string | undefined
 }
 
 /**
  * The records of CSV by RFC 4180, in chunks, with all columns that have a heading; as spreadsheets save it: after a line such as
- * `sep=;`, with empty cells too many or too few. An empty cell counts as missing, and a row of empty ones is skipped.
+ * `sep=;`, with columns without a heading, which are left, and with empty cells too many or too few. An empty cell counts as missing, and a row of empty ones is skipped.
  *
  * Throws `OperatorError` if quotes do not match or a byte is not UTF-8, after it has yielded the rows before that place.
  * Where the rows after it begin is unknown.
  */
 export async function* csvRecords(
   chunks: AsyncIterable<Buffer>,
-  { file, encoding, delimiter, onHeadings }: CsvOptions,
+  { file, encoding, delimiter, onHeadings, onUnnamed }: CsvOptions,
 ): AsyncGenerator<readonly ImportRecord[]> {
   let parser: CsvParser | undefined
   /** The text that was read before the delimiter was known. */
@@ -29,6 +34,13 @@ export async function* csvRecords(
   let headings: readonly string[] | undefined
   /** Stands before the raw text of the first record, so that a resumed import also recognises the columns. */
   let columnsRaw = ''
+  const unnamed = new Set<number>()
+
+  function noteUnnamed(column: number): void {
+    if (unnamed.has(column)) return
+    unnamed.add(column)
+    onUnnamed?.(column)
+  }
 
   function parse(text: string, isWhole: boolean): readonly CsvRow[] {
     if (parser !== undefined) return parser.push(text)
@@ -51,7 +63,7 @@ export async function* csvRecords(
         onHeadings?.(headings)
         continue
       }
-      const record = recordOf(row, headings)
+      const record = recordOf(row, headings, noteUnnamed)
       yield columnsRaw === '' ? record : { ...record, raw: columnsRaw + record.raw }
       columnsRaw = ''
     }
@@ -79,7 +91,12 @@ function isBlank(text: string): boolean {
   return text.trim() === ''
 }
 
-function recordOf({ line, fields }: CsvRow, headings: readonly string[]): ImportRecord {
+/** Calls `noteUnnamed` for each value without a heading. */
+function recordOf(
+  { line, fields }: CsvRow,
+  headings: readonly string[],
+  noteUnnamed: (column: number) => void,
+): ImportRecord {
   if (fields === undefined) return { line, raw: '', content: TOO_LONG }
   const raw = JSON.stringify(fields)
   const row: Record<string, unknown> = {}
@@ -89,11 +106,10 @@ function recordOf({ line, fields }: CsvRow, headings: readonly string[]): Import
     if (text === '') continue
     if (heading === '__proto__') Object.defineProperty(row, heading, { value: text })
     else if (heading) row[heading] = text
-    else if (!isBlank(text)) {
-      const problem =
-        heading === ''
-          ? `has a value in column ${index + 1}, which has no heading`
-          : `has ${counted(fields.length, 'fields')} instead of ${headings.length}`
+    else if (isBlank(text)) continue
+    else if (heading === '') noteUnnamed(index + 1)
+    else {
+      const problem = `has ${counted(fields.length, 'fields')} instead of ${headings.length}`
       return { line, raw, content: { problem } }
     }
   }

@@ -59,7 +59,7 @@ function readRecords(
 ): AsyncIterable<readonly ImportRecord[]> {
   const open = () => utf8Chunks(input.read(), source)
   if (source.name === 'csv') {
-    return chooseCsvColumns(onHeadings => csvRecords(open(), { ...source, onHeadings }), columns)
+    return chooseCsvColumns(listener => csvRecords(open(), { ...source, ...listener }), columns)
   }
   const records = afterStart(open(), isEnough, (start, all) => {
     const text = start.subarray(0, MAX_ROW_BYTES).toString().trimStart()

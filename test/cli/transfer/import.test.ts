@@ -91,14 +91,26 @@ describe('import takes CSV as spreadsheets save it', () => {
     expect(usersIn(cwd)).toMatchObject([ANN])
   })
 
-  test('but loses no value without a heading, and names lines as they are', async () => {
-    const rows = ['sep=,', 'name,,email', ',,', 'Ann,x,a@example.com', 'Bea,,b@example.com,,y', '']
+  test('but loses no value beyond the headings, and names lines as they are', async () => {
+    const rows = ['sep=,', 'name,,email', ',,', 'Ann,,a@example.com', 'Bea,,b@example.com,,y', '']
     const cwd = folderWith(rows.join('\n'), 'users.csv')
     expect((await importing(cwd, 'users.csv', ...KEEP_REJECTS)).code).toBe(3)
-    expect(rejectsIn(cwd)).toEqual([
-      { line: 4, errors: { row: ['has a value in column 2, which has no heading'] } },
-      { line: 5, errors: { row: ['has 5 fields instead of 3'] } },
+    expect(rejectsIn(cwd)).toEqual([{ line: 5, errors: { row: ['has 5 fields instead of 3'] } }])
+  })
+
+  test('and leaves columns without a heading, which it names once if they have a value', async () => {
+    const rows = [',name,,email,', '0,Ann,,a@example.com,', '1,Bea,,b@example.com,x', '']
+    const cwd = folderWith(rows.join('\n'), 'users.csv')
+    const { code, stderr } = await importing(cwd, 'users.csv')
+    expect([code, stderr]).toEqual([
+      0,
+      expect.stringMatching(
+        /column 1 has no heading and is left\n.*column 5 has no heading and is left\n/s,
+      ),
     ])
+    expect(stderr).not.toContain('column 3')
+    expect(stderr.match(/no heading/g)).toHaveLength(2)
+    expect(usersIn(cwd)).toMatchObject([{ name: 'Ann' }, { name: 'Bea' }])
   })
 })
 
@@ -222,6 +234,7 @@ describe('a row is rejected', () => {
     [{ ...ANN, password_digest: BCRYPT.replace('$04$', '$17$') }, { password_digest: COSTLY }],
     [{ ...ANN, password_digest: 7 }, { password_digest: ['must be a string'] }],
     [{ ...ANN, password: BCRYPT }, IS_DIGEST],
+    [{ ...ANN, password: ` ${BCRYPT}\t` }, IS_DIGEST],
     [{ ...ANN, password: BCRYPT.replace('$04$', '$17$') }, IS_DIGEST],
     [{ ...ANN, password: 'pbkdf2_sha256$600000$salt$hash=' }, IS_DIGEST],
     [{ ...ANN, password: `scrypt:32768:8:1$salt$${'a'.repeat(128)}` }, IS_DIGEST],
@@ -234,10 +247,10 @@ describe('a row is rejected', () => {
     const latin1 = Buffer.from('{"name":"J\xf6rg","email":"j@example.com"}\n', 'latin1')
     const cwd = folderWith(Buffer.concat([Buffer.from(text), latin1]))
     const stdout = await stdoutOf(importing(cwd, 'users.ndjson', ...KEEP_REJECTS), 3)
-    expect(stdout).toMatch(/^29 rows, 1 created, 28 rejected; /)
+    expect(stdout).toMatch(/^30 rows, 1 created, 29 rejected; /)
     expect(rejectsIn(cwd)).toEqual([
       ...REJECTED.map(([, errors], index) => ({ line: index + 2, errors })),
-      { line: 30, errors: { row: ['is not UTF-8'] } },
+      { line: 31, errors: { row: ['is not UTF-8'] } },
     ])
     expect(modeOf(join(cwd, 'rejects.ndjson'))).toBe(0o600)
     expect(usersIn(cwd)).toMatchObject([ANN])
