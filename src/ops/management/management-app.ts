@@ -43,7 +43,10 @@ export interface ManagementAppOptions extends OperationsRouterOptions {
 /** The application of the management port. Its middleware stands in the order in which a request meets it. */
 export function createManagementApp(options: ManagementAppOptions): Application {
   const { operations, log, isOnLoopback, onHostRefused, settings } = options
-  const { allowedHosts, trustProxy, managementToken: token } = settings
+  const { allowedHosts, managementToken: token } = settings
+  // A proxy that is trusted forwards requests to the public port. Without a token this one is for programs of this machine: a page
+  // that reaches it by another name could claim one that is allowed in X-Forwarded-Host.
+  const trustProxy = token === undefined ? false : settings.trustProxy
   const sendReply = createReplySender()
   const handleError = createErrorHandler({ log, sendReply })
   const parts = createRouteParts({
@@ -70,12 +73,7 @@ export function createManagementApp(options: ManagementAppOptions): Application 
     requestLog({ log, levelOf, routes }),
     requireValidHead,
     health,
-    requireAllowedHost({
-      ...{ allowedHosts, isOnLoopback, onHostRefused },
-      // A proxy that is trusted forwards requests to the public port. Without a token this one is for programs of this machine, so
-      // that no page may reach it by another name.
-      trustProxy: token === undefined ? false : trustProxy,
-    }),
+    requireAllowedHost({ allowedHosts, trustProxy, isOnLoopback, onHostRefused }),
     requireOwnOrigin,
     // The files of the page hold no data.
     requireToken({ token, isOnLoopback, isOpen: request => findPage(request) !== undefined }),
@@ -104,9 +102,13 @@ function createOperatorPage({ answer, otherMethods }: RouteParts): Router {
   return router
 }
 
-/** Reading is not worth a line, because monitoring does it every second, unless it is about users. */
-function levelOf({ method, url }: Request): 'info' | 'debug' {
-  return ['POST', 'DELETE'].includes(method) || url.startsWith('/users') ? 'info' : 'debug'
+/** Who is not let in. */
+const REFUSALS: readonly unknown[] = ['token_required', 'origin_not_allowed', 'host_not_allowed']
+
+/** Reading is not worth a line, because monitoring does it every second, unless it is about users or refused. */
+function levelOf({ method, url, errorReason }: Request): 'info' | 'debug' {
+  const isNoted = ['POST', 'DELETE'].includes(method) || url.startsWith('/users')
+  return isNoted || REFUSALS.includes(errorReason) ? 'info' : 'debug'
 }
 
 /**

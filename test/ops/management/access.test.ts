@@ -105,6 +105,22 @@ describe('with MANAGEMENT_TOKEN', () => {
     expect(log).not.toMatch(new RegExp(`${TOKEN}|a-mistyped-token`))
   })
 
+  test('whoever is refused is in the log at info, also by a request that only reads', async () => {
+    app.logLines.length = 0
+    await app.ops.get('/status').set('Authorization', 'Bearer wrong').expect(401)
+    await app.ops
+      .get('/status')
+      .set({ ...BEARER, Origin: 'https://evil.example' })
+      .expect(403)
+    await app.ops.get('/status').set(BEARER).expect(200)
+    const levels = () => app.logLines.map(({ level, reason }) => [level, reason])
+    await expect.poll(levels).toEqual([
+      [30, 'token_required'],
+      [30, 'origin_not_allowed'],
+      [20, undefined],
+    ])
+  })
+
   test('a page of another origin is 403, whatever it asks for, and gets no CORS header', async () => {
     const { managementPort: port } = app
     const foreign = [
@@ -200,6 +216,9 @@ test('with ALLOWED_HOSTS unset, behind a trusted proxy, another name is 421 with
   const env = { ...UNSET, TRUST_PROXY: 'loopback' }
   const open = await openManagedApp({ env })
   await open.ops.get('/limits').set('Host', 'evil.example').expect(421)
+  // A page that reaches the port by its own name may send this header.
+  const claim = { Host: 'evil.example', 'X-Forwarded-Host': 'localhost' }
+  await open.ops.get('/limits').set(claim).expect(421)
   const locked = await openManagedApp({ env: { ...env, ...WITH_TOKEN } })
   await locked.ops.get('/limits').set('Host', 'ops.example').expect(401)
   // A page counts by the forwarded host.
