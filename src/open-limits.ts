@@ -55,7 +55,10 @@ export async function openLimits(options: LimitsOptions) {
     return {
       limiter,
       /** For operators. */
-      bans: createBanControl({ banStore: storage.bans, store, bans, notices, limiter }),
+      bans: createBanControl({
+        ...{ banStore: storage.bans, store, bans, notices, limiter },
+        wallNow: clocks.now,
+      }),
       isCountingLocally: isLocal,
       report: (): LimitsReport => {
         return { ...limiter.report(), store: config.cacheStore, isStoreUp: !isLocal() }

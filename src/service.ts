@@ -158,7 +158,7 @@ async function openParts(options: AppOptions, closers: Closers) {
     countUsers: async () => (await storage.users.list(FIRST_WITH_TOTAL)).total,
     /** For operators. */
     users: { users, changes },
-    bans: limits?.bans ?? createControlWithoutRules(storage.bans),
+    bans: limits?.bans ?? createControlWithoutRules(storage.bans, clocks.now),
     /** What a report of the service is made of. */
     sources: {
       checks,

@@ -1,8 +1,10 @@
 import { ServiceError } from '../errors.ts'
-import type { Ban, BanPage, BanQuery, BanSelection, BanStore } from './ban-store.ts'
+import type { Ban, BanPage, BanQuery, BanSelection, BanStore, Moment } from './ban-store.ts'
 
 /** What operators do with the bans of a running service. */
 export interface BanControl {
+  /** Now, by the clock of the bans and by the wall clock. */
+  moment(): Promise<Moment>
   /** Also those that this process has just made. */
   list(query: BanQuery): Promise<BanPage>
   /**
@@ -37,9 +39,10 @@ export const NO_LIMITS_FILE: BanMistake = {
   message: 'is unknown: LIMITS_FILE is not set, and without its rules no client is banned',
 }
 
-/** For a service without rules, which bans nobody. */
-export function createControlWithoutRules(store: BanStore): BanControl {
+/** For a service without rules, which bans nobody. `wallNow` is in milliseconds since the epoch. */
+export function createControlWithoutRules(store: BanStore, wallNow: () => number): BanControl {
   return {
+    moment: async () => ({ now: await store.now(), wallNow: wallNow() }),
     list: store.list,
     add: async () => {
       throw banRefused([NO_LIMITS_FILE])

@@ -8,7 +8,7 @@ import {
 } from './ban-control.ts'
 import { forgetStrikes, type StrikeOptions } from './ban-handlers.ts'
 import type { BanList } from './ban-list.ts'
-import type { Ban, BanStore } from './ban-store.ts'
+import { type Ban, type BanStore, endOf } from './ban-store.ts'
 import type { Limiter } from './limiter.ts'
 import { namedKey } from './rules/client-key.ts'
 import { keyInWords } from './rules/describe-rules.ts'
@@ -75,6 +75,8 @@ function needOf({ source: { by } }: CompiledBan): string {
 const FORGOTTEN_AT_ONCE = 1000
 
 export interface BanControlOptions extends StrikeOptions {
+  /** Milliseconds since the epoch. */
+  readonly wallNow: () => number
   readonly banStore: BanStore
   readonly bans: BanList
   readonly limiter: Pick<Limiter, 'banRules'>
@@ -82,7 +84,7 @@ export interface BanControlOptions extends StrikeOptions {
 
 /** For a service with rules: changes the store as the commands do, and obeys the change at once. */
 export function createBanControl(options: BanControlOptions): BanControl {
-  const { banStore, store, notices, limiter, bans } = options
+  const { banStore, store, notices, limiter, bans, wallNow } = options
 
   async function forgetAll(changed: readonly Ban[]): Promise<void> {
     for (let at = 0; at < changed.length; at += FORGOTTEN_AT_ONCE) {
@@ -91,7 +93,11 @@ export function createBanControl(options: BanControlOptions): BanControl {
     }
   }
 
+  const moment = () => ({ now: bans.now(), wallNow: wallNow() })
+
   return {
+    moment: async () => moment(),
+
     list: async query => {
       await bans.saved()
       return banStore.list(query)
@@ -105,7 +111,8 @@ export function createBanControl(options: BanControlOptions): BanControl {
       await bans.saved()
       await banStore.save(ban)
       bans.obey(ban)
-      notices.banChanged('made', ban, requestId)
+      const banEndsAt = endOf(ban, moment())
+      notices.banChanged('made', { ...ban, banEndsAt }, requestId)
       await forgetStrikes(ban, options)
       return ban
     },

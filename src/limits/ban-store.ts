@@ -70,15 +70,23 @@ export interface BanStore {
 /** The latest time that a JavaScript date can hold: ECMA-262 21.4.1.1. */
 export const MAX_DATE_MS = 8.64e15
 
-/** A ban as operators get it from `--json` and the management port. `now` is by the clock of its store. */
-export function jsonOf(ban: Ban, now: number) {
-  return { rule: ban.rule, client: ban.clientKey, ends_at: endOf(ban, now) }
+/** One moment by the clock of a store and by the wall clock, in milliseconds since the epoch. */
+export interface Moment {
+  readonly now: number
+  readonly wallNow: number
+}
+
+/** A ban as operators get it from `--json` and the management port. */
+export function jsonOf(ban: Ban, moment: Moment) {
+  return { rule: ban.rule, client: ban.clientKey, ends_at: endOf(ban, moment) }
 }
 
 /**
- * The end of a ban as text, limited to what a date can hold: another program may have written any number into the database.
+ * The end of a ban by the wall clock, as text. Clocks that differ by less than half a second count as one, so that a ban keeps its
+ * end. Limited to what a date can hold: another program may have written any number into the database.
  */
-export function endOf({ endsAt, lastsMs }: Ban, now: number): string {
-  const end = Math.min(endsAt, now + lastsMs, MAX_DATE_MS)
+export function endOf({ endsAt, lastsMs }: Ban, { now, wallNow }: Moment): string {
+  const ahead = Math.round((wallNow - now) / 1000) * 1000
+  const end = Math.min(Math.min(endsAt, now + lastsMs) + ahead, MAX_DATE_MS)
   return new Date(Math.max(end, -MAX_DATE_MS)).toISOString()
 }

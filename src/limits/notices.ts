@@ -59,7 +59,7 @@ export function createNotices(options: RuleLinesOptions) {
     /** Logs that an operator has made a ban or lifted it, by the request of this id. */
     banChanged: (
       change: 'made' | 'lifted',
-      { rule, clientKey, endsAt }: Ban,
+      { rule, clientKey, banEndsAt }: Pick<Ban, 'rule' | 'clientKey'> & { banEndsAt?: string },
       requestId?: string,
     ): void => {
       const isMade = change === 'made'
@@ -68,7 +68,6 @@ export function createNotices(options: RuleLinesOptions) {
       // Only addresses are logged: a rule may also count by personal data such as an e-mail address.
       const [address = ''] = clientKey.split('/')
       const client = isIP(address) === 0 ? undefined : clientKey
-      const banEndsAt = isMade ? new Date(endsAt).toISOString() : undefined
       const fields = { requestId, type: 'ban', rule, client, banEndsAt }
       lines.write({ level, message, source: ruleText('ban', rule) }, fields)
     },

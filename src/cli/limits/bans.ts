@@ -2,7 +2,14 @@ import type { Config } from '../../config/settings.ts'
 import { durationMs } from '../../config/values.ts'
 import { OperatorError } from '../../errors.ts'
 import { checkBanOrder } from '../../limits/ban-orders.ts'
-import { type Ban, type BanStore, endOf, jsonOf, remainingOf } from '../../limits/ban-store.ts'
+import {
+  type Ban,
+  type BanStore,
+  endOf,
+  jsonOf,
+  type Moment,
+  remainingOf,
+} from '../../limits/ban-store.ts'
 import { possibleKeys } from '../../limits/rules/client-key.ts'
 import { openStorageForCommand } from '../../open-database.ts'
 import { readLimits } from '../../open-limits.ts'
@@ -21,8 +28,8 @@ import {
 
 /** The bans in force, ordered by rule and then by client. */
 export async function listBans(terminal: Terminal): Promise<Outcome> {
-  const { result: bans, now } = await withBans(readConfig(terminal), readBans)
-  return { lines: linesOf(bans, now), json: bans.map(ban => jsonOf(ban, now)) }
+  const { result: bans, moment } = await withBans(readConfig(terminal), readBans)
+  return { lines: linesOf(bans, moment), json: bans.map(ban => jsonOf(ban, moment)) }
 }
 
 export interface LiftOptions extends JsonFlags {
@@ -37,11 +44,11 @@ export async function liftBans(terminal: Terminal, options: LiftOptions): Promis
   const isSome = key !== undefined || rule !== undefined
   if (all === isSome) throw new UsageError('bans lift needs a KEY, --rule NAME or both, or --all')
   const clientKeys = key === undefined ? undefined : possibleKeys(key)
-  const { result: bans, now } = await withBans(readConfig(terminal), store =>
+  const { result: bans, moment } = await withBans(readConfig(terminal), store =>
     store.lift({ rule, clientKeys }),
   )
   const json = { lifted: bans.length }
-  if (bans.length > 0 || !isSome) return { lines: linesOf(bans, now, 'lifted: '), json }
+  if (bans.length > 0 || !isSome) return { lines: linesOf(bans, moment, 'lifted: '), json }
   const ofClient = key === undefined ? '' : ` of ${textInWords(key)}`
   const byRule = rule === undefined ? '' : ` by the rule ${JSON.stringify(rule)}`
   notify(terminal, `there is no ban${ofClient}${byRule}; see bans list`)
@@ -76,12 +83,12 @@ export async function addBan(terminal: Terminal, order: BanAddition): Promise<Ou
       }),
     )
   }
-  const { result: ban, now } = await withBans(config, async (store, now) => {
+  const { result: ban, moment } = await withBans(config, async (store, { now }) => {
     const ban = { ...checked.ban, endsAt: now + checked.ban.lastsMs }
     await store.save(ban)
     return ban
   })
-  return { lines: linesOf([ban], now, 'banned: '), json: jsonOf(ban, now) }
+  return { lines: linesOf([ban], moment, 'banned: '), json: jsonOf(ban, moment) }
 }
 
 /** Few enough for one answer of the database in time. */
@@ -96,25 +103,25 @@ async function readBans(store: BanStore): Promise<readonly Ban[]> {
   }
 }
 
-/** The result of `work`, and the time by the clock of the store. */
+/** The result of `work`, and the moment before it. */
 async function withBans<T>(
   config: Config,
-  work: (store: BanStore, now: number) => Promise<T>,
-): Promise<{ readonly result: T; readonly now: number }> {
+  work: (store: BanStore, moment: Moment) => Promise<T>,
+): Promise<{ readonly result: T; readonly moment: Moment }> {
   const storage = await openStorageForCommand(config, { ifMissing: 'refuse' })
   try {
-    const now = await storage.bans.now()
-    return { result: await work(storage.bans, now), now }
+    const moment = { now: await storage.bans.now(), wallNow: Date.now() }
+    return { result: await work(storage.bans, moment), moment }
   } finally {
     await storage.close()
   }
 }
 
-function linesOf(bans: readonly Ban[], now: number, start = ''): readonly string[] {
+function linesOf(bans: readonly Ban[], moment: Moment, start = ''): readonly string[] {
   if (bans.length === 0) return ['no bans']
   return bans.map(ban => {
     const client = `${textInWords(ban.rule)}  ${textInWords(ban.clientKey)}`
-    const left = inWords(remainingOf(ban, now) / 1000)
-    return `${start}${client}  until ${endOf(ban, now)} (${left})`
+    const left = inWords(remainingOf(ban, moment.now) / 1000)
+    return `${start}${client}  until ${endOf(ban, moment)} (${left})`
   })
 }

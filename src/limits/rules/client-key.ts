@@ -105,7 +105,7 @@ function joinParts(values: readonly string[]): string {
 /** All keys that the client an operator names may have, for any rule. */
 export function possibleKeys(name: string): readonly string[] {
   const unquoted = name.startsWith('"') ? parseTexts(`[${name}]`)[0] : undefined
-  const keys = [name, unquoted, shorten(name), addressKey(name), namedDigest(name)]
+  const keys = [name, unquoted, shorten(name), addressKey(name), namedDigest(name), plainHost(name)]
   const lists = possibleLists(parseTexts(name)).map(list => shorten(JSON.stringify(list)))
   return [...new Set([...keys, ...lists].filter(key => key !== undefined))]
 }
@@ -122,7 +122,7 @@ function namedPart(part: KeyPart | undefined, name: string): string | undefined 
   if (name === '' || part === undefined) return undefined
   if (typeof part === 'function') return name
   const { kind, argument } = parseName(part)
-  return kind.keyOfName === undefined ? name : kind.keyOfName(name, argument)
+  return (kind.keyOfName === undefined ? name : kind.keyOfName(name, argument)) || undefined
 }
 
 /** The key of an address, or of a network in the form that is counted, such as `2001:db8:0:100::/56`. */

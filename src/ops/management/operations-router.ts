@@ -11,7 +11,7 @@ import {
 import { jsonReply, type Reply } from '../../http/reply.ts'
 import { accept, acceptJson, createRouter, type RouteParts } from '../../http/router.ts'
 import type { BanControl } from '../../limits/ban-control.ts'
-import { jsonOf } from '../../limits/ban-store.ts'
+import { type Ban, jsonOf } from '../../limits/ban-store.ts'
 import type { RuleChanges } from '../../limits/limiter.ts'
 import type { UserRouterOptions } from '../../users/user-router.ts'
 import { withinPatience } from '../../waiting/patience.ts'
@@ -82,10 +82,15 @@ export function createOperationsRouter(
     return jsonReply(200, changes === undefined ? noFile : { reloaded: true, ...changes })
   }
 
+  async function inJson(found: readonly Ban[]) {
+    const moment = await bans.moment()
+    return found.map(ban => jsonOf(ban, moment))
+  }
+
   async function listBans({ url }: Request): Promise<Reply> {
     const parameters = queryParameters(url)
     const page = await bans.list(await parseBanList(parameters))
-    const body = page.bans.map(ban => jsonOf(ban, now()))
+    const body = await inJson(page.bans)
     const last = page.bans.at(-1)
     if (!page.hasMore || last === undefined) return jsonReply(200, body)
     const next = pageLink('/bans', parameters, { value: encodeBanCursor(last) })
@@ -93,7 +98,8 @@ export function createOperationsRouter(
   }
 
   async function addBan({ body, id }: Request): Promise<Reply> {
-    return jsonReply(201, jsonOf(await bans.add(parseBanOrder(body), id), now()))
+    const [ban] = await inJson([await bans.add(parseBanOrder(body), id)])
+    return jsonReply(201, ban)
   }
 
   async function liftBans({ url, id }: Request): Promise<Reply> {

@@ -16,7 +16,6 @@ const LIMITS = {
 
 const A = '192.0.2.1'
 
-// Earlier than the clock of the machine, by which the port shows when a ban ends at the latest.
 const clock = createFakeClock(Date.UTC(2020, 0, 31, 12))
 
 const app = shareManagedApp({
@@ -257,6 +256,46 @@ test.each([
   await app.ops.delete(`/bans?${query}`).send({ all: true }).expect(200, { lifted })
   expect(await listed()).toHaveLength(7 - lifted)
   await app.ops.delete(`/bans?${query}`).expect(200, { lifted: 0 })
+})
+
+test('a client that the port has banned is lifted by the same name', async () => {
+  const bans = (['host', 'domain', 'ip'] as const).map(by => {
+    return { name: by, by, path: '/x', maxretry: 3, findtime: 60, bantime: 60 }
+  })
+  const { ops } = await openManagedApp({ limits: { bans } })
+  for (const [rule, client] of [
+    ['host', 'WWW.Shop.Example.'],
+    ['domain', 'Shop.Example'],
+    ['ip', '2001:DB8::1'],
+  ]) {
+    await ops.post('/bans').send({ ban: { rule, client } }).expect(201)
+    await ops.delete('/bans').query({ client }).expect(200, { lifted: 1 })
+    await ops
+      .post('/bans')
+      .send({ ban: { rule, client: '.' } })
+      .expect(422)
+  }
+})
+
+test('the end of a ban is by the wall clock, also after that was set', async () => {
+  const [wall, monotonic] = [createFakeClock(Date.now()), createFakeClock()]
+  const clocks = { now: wall.now, monotonicNow: monotonic.now }
+  const { ops, logLines } = await openManagedApp({ limits: LIMITS, ...clocks })
+  await ops
+    .post('/bans')
+    .send({ ban: { rule: 'login', client: A } })
+    .expect(201)
+  wall.advance(7_200_000)
+  const { body } = await ops.get('/bans').expect(200)
+  const end = new Date(wall.now() + 3_600_000).toISOString()
+  expect(body).toEqual([{ rule: 'login', client: A, ends_at: end }])
+  logLines.length = 0
+  const again = await ops
+    .post('/bans')
+    .send({ ban: { rule: 'login', client: A } })
+    .expect(201)
+  expect(again.body.ends_at).toBe(end)
+  expect(logLines).toContainEqual(expect.objectContaining({ banEndsAt: end }))
 })
 
 test('a ban is listed as soon as a client has earned it, and until it ends', async () => {

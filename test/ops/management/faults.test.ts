@@ -23,7 +23,7 @@ const OPERATIONS: readonly Operations[] = [
     checks: broken,
     reloadLimits: broken,
     ...USERS,
-    bans: { list: broken, add: broken, lift: broken },
+    bans: { moment: broken, list: broken, add: broken, lift: broken },
   },
   {
     report: async () => broken(),
@@ -33,7 +33,12 @@ const OPERATIONS: readonly Operations[] = [
     checks: async () => broken(),
     reloadLimits: async () => broken(),
     ...USERS,
-    bans: { list: async () => broken(), add: async () => broken(), lift: async () => broken() },
+    bans: {
+      moment: async () => broken(),
+      list: async () => broken(),
+      add: async () => broken(),
+      lift: async () => broken(),
+    },
   },
 ]
 
