@@ -7,16 +7,33 @@ import type { MatchHandler, RuleParts } from './guard-rule.ts'
 import { retryAfterSeconds } from './limit-headers.ts'
 import { noticeOf } from './notices.ts'
 import type { FixedAnswer } from './rules/limits-file.ts'
+import type { LimitState } from './rules/request-facts.ts'
 import type { CompiledRateLimit, CompiledThrottle } from './rules/rules-schema.ts'
 import { type Tally, tallyOf, tallyRefusal } from './tallies.ts'
 
+type LimitRule = CompiledThrottle | CompiledRateLimit
+
+/** Reports a request that is over the limit of a rule. */
+export function reportOverLimit(rule: LimitRule, { notices, tallies }: RuleParts) {
+  const tally = tallyOf(tallies, rule)
+  return (state: LimitState): void => {
+    const { count = 0, limit, amount } = state
+    tally.counted += amount
+    if (rule.isDryRun) tally.wouldRefuse += amount
+    const notice = noticeOf(rule, state)
+    notices.publish(notice)
+    notices.mark(notice)
+    // Counts are exact, so one request alone sees this one.
+    if (count - amount <= limit) notices.writeLine('warn', notice, 'limit exceeded')
+  }
+}
+
 /** What throttles and limits on routes do over their limit: report the request, and deny it unless the rule is in dry run. */
-export function denyOverLimit(
-  rule: CompiledThrottle | CompiledRateLimit,
-  { notices, tallies, addLimitHeaders }: RuleParts,
-): MatchHandler {
+export function denyOverLimit(rule: LimitRule, parts: RuleParts): MatchHandler {
+  const { notices, tallies, addLimitHeaders } = parts
   const { type, name, isDryRun, answer } = rule
   const tally = tallyOf(tallies, rule)
+  const report = reportOverLimit(rule, parts)
   const onFailure = (error: unknown) => notices.functionFailed(rule, error)
   const deny =
     typeof answer === 'function'
@@ -24,18 +41,10 @@ export function denyOverLimit(
       : denyFixed(name, answer, tally)
 
   return (state, response, next) => {
-    const { request, key, count = 0, limit, amount } = state
+    const { request, key, count, limit } = state
     const { logFields, replyHeaders } = request
-    tally.counted += amount
-    const notice = noticeOf(rule, state)
-    notices.publish(notice)
-    notices.mark(notice)
-    // Counts are exact, so one request alone sees this one.
-    if (count - amount <= limit) notices.writeLine('warn', notice, 'limit exceeded')
-    if (isDryRun) {
-      tally.wouldRefuse += amount
-      return next()
-    }
+    report(state)
+    if (isDryRun) return next()
     // A limit on a route adds them whenever it counts.
     if (type === 'throttle') addLimitHeaders(name, state)
     // As functions under `with` know it from express-rate-limit.

@@ -1,8 +1,9 @@
 import type { RequestHandler } from 'express'
 import { ServiceError } from '../errors.ts'
 import { beforeEnd } from '../http/before-end.ts'
-import { denyOverLimit } from './deny-over-limit.ts'
+import { denyOverLimit, reportOverLimit } from './deny-over-limit.ts'
 import { guardRule, type RuleParts } from './guard-rule.ts'
+import { dropLimitHeaders } from './limit-headers.ts'
 import { noticeOf } from './notices.ts'
 import { needsBody } from './rules/client-key.ts'
 import { factsOf, type LimitState } from './rules/request-facts.ts'
@@ -12,7 +13,7 @@ import type {
   CompiledThrottle,
   CompiledTrack,
 } from './rules/rules-schema.ts'
-import { tallyPass } from './tallies.ts'
+import { tallyPass, tallyRefusal } from './tallies.ts'
 
 /** Made once, so that a flood of denied requests does not create an error for each. */
 export const BLOCKED = new ServiceError('blocked')
@@ -64,6 +65,7 @@ export function throttle(
 export function throttleEach(rule: CompiledRateLimit, parts: RuleParts): RequestHandler {
   const { tally, statesOf, count } = guardRule(rule, parts)
   const deny = denyOverLimit(rule, parts)
+  const report = reportOverLimit(rule, parts)
   const readsBody = needsBody(rule.source.by)
   const leftOf = ({ limit, count = 0 }: LimitState) => limit - count
   return async (request, response, next) => {
@@ -73,8 +75,17 @@ export function throttleEach(rule: CompiledRateLimit, parts: RuleParts): Request
     const counted = states.filter(state => state.count !== undefined)
     const [tightest, ...others] = counted.toSorted((one, other) => leftOf(one) - leftOf(other))
     if (tightest === undefined) return next()
-    for (const { amount } of others) tallyPass(tally, amount)
-    if (!rule.isDryRun) parts.addLimitHeaders(rule.name, tightest)
+    if (!rule.isDryRun) {
+      dropLimitHeaders(request, rule.name)
+      parts.addLimitHeaders(rule.name, tightest)
+    }
+    for (const state of others) {
+      if (leftOf(state) >= 0) tallyPass(tally, state.amount)
+      else {
+        report(state)
+        if (!rule.isDryRun) tallyRefusal(tally, state)
+      }
+    }
     if (leftOf(tightest) < 0) return deny(tightest, response, next)
     tallyPass(tally, tightest.amount)
     next()

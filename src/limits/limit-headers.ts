@@ -29,10 +29,20 @@ export function createLimitHeaders(): AddLimitHeaders {
   }
 }
 
-/** Removes what the limits have added so far, before they count the request once more. */
-export function dropLimitHeaders(request: Request): void {
-  const { RateLimit: _state, 'RateLimit-Policy': _policy, ...others } = request.replyHeaders ?? {}
-  request.replyHeaders = others
+/** Removes the items of a rule, before it adds those of a request that it has counted once more. */
+export function dropLimitHeaders(request: Request, rule: string): void {
+  const { RateLimit: state, 'RateLimit-Policy': policy, ...others } = request.replyHeaders ?? {}
+  if (state === undefined || policy === undefined) return
+  const start = `${quote(rule)}; `
+  const without = (items: string) => {
+    // Within a name, quotes are escaped.
+    const left = items.split(/, (?=")/).filter(item => !item.startsWith(start))
+    return left.join(', ')
+  }
+  request.replyHeaders =
+    without(state) === ''
+      ? others
+      : { ...others, RateLimit: without(state), 'RateLimit-Policy': without(policy) }
 }
 
 /** At least 1: a client that is sent 0 retries immediately and is denied again. */

@@ -6,7 +6,7 @@ import type { SplitBody } from '../http/router.ts'
 import { countStrike, countStrikeByAnswer, denyBanned } from './ban-handlers.ts'
 import { block, pass, throttle, throttleEach, track } from './filter-handlers.ts'
 import type { RuleParts } from './guard-rule.ts'
-import { createLimitHeaders, dropLimitHeaders } from './limit-headers.ts'
+import { createLimitHeaders } from './limit-headers.ts'
 import type { RefusedClients } from './refused-clients.ts'
 import { needsBody, partsOf } from './rules/client-key.ts'
 import { factsOf } from './rules/request-facts.ts'
@@ -51,7 +51,6 @@ export function createLimiter(options: LimiterOptions) {
         const bodies = split?.(request.body)
         if (bodies === undefined) return rules.afterBody[action](request, response, next)
         factsOf(request).bodies = bodies
-        if (bodies.length > 1) dropLimitHeaders(request)
         rules.ofEach[action](request, response, next)
       },
 

@@ -67,6 +67,9 @@ test('each rule counts, in the order of the file, until one refuses', async () =
     ...[200, ['wide 98', 'narrow 1', 'one address 1'], 2],
   ])
   expect(await sendMany(some(2))).toEqual([429, ['wide 96', 'narrow 0'], 0])
+  // The first user counts before the body is read, by all of them.
+  await app.startOver({ rateLimits: [narrow, wide] })
+  expect(await sendMany(some(5))).toEqual([429, ['wide 99', 'narrow 0'], 0])
 })
 
 test('limits by the body count each user by its own, and the tightest is shown', async () => {
@@ -79,6 +82,14 @@ test('limits by the body count each user by its own, and the tightest is shown',
   expect(await send({ user: named('f@many.co')[0] })).toEqual([201, ['one address 0'], 1])
   expect(await sendMany([{}])).toEqual([200, [], 0])
   expect(numbersOf('one address')).toEqual([9, 7, 2, 0])
+})
+
+test('each address over its limit is refused, counted and logged', async () => {
+  await app.startOver({ rateLimits: [BY_EMAIL] })
+  const emails = ['a', 'b', 'b', 'b', 'c', 'c', 'c', 'c'].map(name => `${name}@over.co`)
+  expect(await sendMany(named(...emails))).toEqual([429, ['one address 0'], 0])
+  expect(numbersOf('one address')).toEqual([8, 1, 7, 0])
+  expect(app.linesOf('limit exceeded')).toHaveLength(2)
 })
 
 test('a rule in dry run lets them pass, and says what it would have done', async () => {
