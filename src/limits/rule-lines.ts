@@ -23,8 +23,8 @@ export interface RuleLinesOptions {
 export function createRuleLines({ log, monotonicNow }: RuleLinesOptions) {
   const sources = new Map<string, { readonly written: number[]; leftOut: number }>()
   return {
-    /** Writes a line unless it is throttled; the next one says how many were left out. */
-    write: (line: RuleLine, fields: object): void => {
+    /** Writes a line and returns true, unless it is throttled; the next one says how many were left out. */
+    write: (line: RuleLine, fields: object): boolean => {
       const { level, message, source, most = LINES_A_SECOND } = line
       const now = monotonicNow()
       const lines = sources.get(source) ?? { written: [], leftOut: 0 }
@@ -32,12 +32,13 @@ export function createRuleLines({ log, monotonicNow }: RuleLinesOptions) {
       const { written, leftOut } = lines
       if (written.length >= most && now - (written[0] as number) < 1000) {
         lines.leftOut++
-        return
+        return false
       }
       if (written.length >= most) written.shift()
       written.push(now)
       lines.leftOut = 0
       log[level]({ ...fields, leftOut: leftOut || undefined }, message)
+      return true
     },
   }
 }
@@ -55,9 +56,8 @@ export function createHostLog(options: RuleLinesOptions): (refusedHost: string) 
   } as const
   const known = new Set<string>()
   return host => {
-    if (known.has(host)) return
+    if (known.has(host) || !lines.write(line, { setting: 'ALLOWED_HOSTS', host })) return
     if (known.size >= MAX_HOSTS) known.clear()
     known.add(ownCopy(host))
-    lines.write(line, { setting: 'ALLOWED_HOSTS', host })
   }
 }

@@ -122,4 +122,6 @@ test('a refused host is logged once, at warn and with the name of the setting, a
   now += 1000
   expect(await statusFor(app, 'late.example')).toBe(421)
   expect(refusals().slice(10)).toMatchObject([{ host: 'late.example', leftOut: 20 }])
+  for (const host of ['evil.example', 'evil-27.example']) await statusFor(app, host)
+  expect(refusals().slice(11)).toMatchObject([{ host: 'evil-27.example' }])
 })
