@@ -50,6 +50,9 @@ const OTHER_KEYS = '_other'
 
 const MAX_KEY_NAMES = 200
 
+/** Its requests take as long as nothing changes. */
+const FEED_ROUTE = '/users/changes'
+
 const KNOWN_METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 
 /** The metrics of one service. */
@@ -119,6 +122,7 @@ export function createMetrics(now: () => number) {
     const { status } = labels
     const name = status === 0 ? 'aborted' : `${Math.floor(status / 100)}xx`
     byClass[name] = (byClass[name] ?? 0) + 1
+    if (labels.route === FEED_ROUTE) return
     let range = 0
     while (seconds > (DURATION_BOUNDS[range] ?? Infinity)) range++
     byRange[range] = (byRange[range] ?? 0) + 1

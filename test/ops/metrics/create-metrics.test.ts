@@ -208,6 +208,23 @@ test('a format is the same after an answer in the other one, and at the same tim
   expect(register.getMetricsAsArray()).toEqual([])
 })
 
+test('requests that wait for changes are counted, but not among the durations of the page', () => {
+  const { requests, count } = createMetrics(Date.now)
+  for (const [route, seconds] of [
+    ['/users/changes', 30],
+    ['/users', 0.2],
+  ] as const) {
+    requests.begin()
+    const sent = { requestId: 'one', method: 'GET', route, status: 200, seconds }
+    requests.end({ ...sent, key: undefined, reason: undefined })
+  }
+  const { byClass, durations } = count()
+  expect(byClass).toMatchObject({ '2xx': 2 })
+  expect(durations.flatMap((count, range) => (count > 0 ? [DURATION_BOUNDS[range]] : []))).toEqual([
+    0.25,
+  ])
+})
+
 test('requests are counted by at most 200 names of keys, and the rest under _other', async () => {
   const { requests, count, report } = createMetrics(Date.now)
   const names = Array.from({ length: 300 }, (_, index) => `key-${index}`)
