@@ -46,10 +46,13 @@ export function writeReply(
   // A request may be answered with an error while its body still arrives; its handler ends later.
   if (response.headersSent) return undefined
   const body = BODILESS_STATUSES.has(reply.status) ? undefined : reply.body
+  const isLast =
+    !response.shouldKeepAlive ||
+    response.getHeader('Connection') === 'close' ||
+    reply.headers?.Connection === 'close' ||
+    request.awaitsContinue
   sendHead(response, reply.status, headOf(request, response, reply, body))
-  if (!request.complete && (reply.headers?.Connection === 'close' || request.awaitsContinue)) {
-    closeAfterBody(request)
-  }
+  if (isLast && !request.complete) closeAfterBody(request)
   return endResponse(response, body)
 }
 

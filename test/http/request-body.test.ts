@@ -306,6 +306,25 @@ test('a client that sends its body uninvited is not reset, which could cost it t
   }
 })
 
+test('a client whose connection ends anyway is not reset while it sends a body that was refused', async () => {
+  const length = { 'Content-Length': `${FIVE_MB.length}` }
+  for (const [version, headers] of [
+    ['1.1', { Connection: 'close' }],
+    ['1.0', {}],
+  ] as const) {
+    const socket = connect({ port: app.port, host: '127.0.0.1', allowHalfOpen: true })
+    onTestFinished(() => void socket.destroy())
+    const all = { 'Content-Type': 'text/plain', ...length, ...headers }
+    const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`)
+    socket.write(`POST /users HTTP/${version}\r\nHost: localhost\r\n${lines.join('')}\r\nxxxx`)
+    const [answer] = await once(socket, 'data')
+    expect(String(answer)).toMatch(/^HTTP\/1.1 415 /)
+    socket.resume().end(FIVE_MB)
+    // Rejects when the connection is reset.
+    await once(socket, 'close')
+  }
+})
+
 test('a key that is missing and a limit that is reached do not invite the body', async () => {
   const keyed = await openTestApp({ env: { API_KEYS: 'required' } })
   const rule = { name: 'creates', to: 1, within: '1 day', only: ['create'] }

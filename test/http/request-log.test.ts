@@ -128,6 +128,13 @@ describe('the line of a request that is about one user', () => {
     expect(own.logText.join()).not.toMatch(/ann@|"Ann|x\.co|a password/i)
   })
 
+  test('has no user for a read that is 412', async () => {
+    const { http, logLines } = await openTestApp({ users: [ANN] })
+    await http.get('/users/1').set({ 'If-Match': '"a"', 'X-Request-Id': 'other' }).expect(412)
+    await expect.poll(() => logLines.find(line => line.requestId === 'other')).toBeDefined()
+    expect(logLines.find(line => line.requestId === 'other')).not.toHaveProperty('user')
+  })
+
   test('has them for an answer that is repeated or not modified', async () => {
     const { http, logLines } = await openTestApp()
     for (const id of ['first', 'again']) {
