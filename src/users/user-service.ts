@@ -199,7 +199,7 @@ function createVerification({ users, passwords, rules }: UserServiceOptions, upg
     const parsed = parseBody(rules.login, body)
     if ('errors' in parsed) throw new ServiceError('validation_failed', { errors: parsed.errors })
     const { email, password } = parsed.user
-    const found = isPossibleEmail(email) ? await users.findByEmail(email) : undefined
+    const found = isPossibleEmail(email) ? await users.findByEmail(email.toLowerCase()) : undefined
     const isPossible = isPossiblePassword(password)
     const digest = isPossible ? (found?.passwordDigest ?? undefined) : undefined
     const verified = await passwords.verifyEvenly(digest, isPossible ? password : '')

@@ -74,6 +74,13 @@ describe(`POST ${PATH}`, () => {
     }
   })
 
+  test('finds an e-mail with a letter whose lower case is ASCII, as lists do', async () => {
+    const ken = await create({ email: 'ken@x.co' })
+    const { body } = await verify({ email: '\u212aen@x.co' }).expect(200)
+    expect(body).toEqual(ken)
+    expect((await app.http.get('/users?email=%E2%84%AAen@x.co')).body).toEqual([ken])
+  })
+
   test('takes a password in each form of its characters, and not trimmed', async () => {
     const { email } = await create({ email: 'zoe@x.co', password: 'Zoëfi has a horse' })
     await verify({ email, password: 'Zoe\u0308\ufb01 has a horse' }).expect(200)
