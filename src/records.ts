@@ -164,7 +164,10 @@ export async function readRecordSettings(settings: UserRecordsSettings): Promise
     all.push('LIMITS and LIMITS_FILE were both given; rules come from one of them')
   }
   // Imported only if there are rules, as in `service.ts`.
-  const checked = rules && (await import('./limits/rules/checked-limits.ts')).checkLimits(rules)
+  const checked =
+    rules === undefined
+      ? undefined
+      : (await import('./limits/rules/checked-limits.ts')).checkLimits(rules)
   if (checked && 'mistakes' in checked) all.push(...checked.mistakes.map(line => `LIMITS: ${line}`))
   if (all.length > 0) throw new OperatorError(all)
   return { config, limits: checked && 'limits' in checked ? checked.limits : undefined }

@@ -361,6 +361,11 @@ describe('settings', () => {
     },
   )
 
+  test('with LIMITS that are null are refused, as null is in all others', async () => {
+    const LIMITS = null as unknown as undefined
+    expect(await problemsOf({ LIMITS })).toEqual([expect.stringMatching(/^LIMITS: /)])
+  })
+
   test('with rules that find no table of bans are refused, and leave no file open', async () => {
     const DATABASE_URL = databaseFile()
     const LIMITS = { bans: [{ maxretry: 1, findtime: 1, bantime: 1 }] }
