@@ -27,7 +27,10 @@ export function addDatabaseCommands(program: Command, { terminal, run }: Command
   )
   add('migrate', 'migrate the database to the schema of this release, and index words of its users')
     .option('--reindex', 'build the index of words again; lists with q get 503 until it is done')
-    .option('--new-feed', 'let the cursors of GET /users/changes expire: the disk was put back')
+    .option(
+      '--new-feed',
+      'let the cursors of GET /users/changes expire, after a disk or a file was put back',
+    )
     .addOption(status.conflicts(['reindex', 'newFeed']))
     .action((flags: MigrateFlags) => run(() => migrate(terminal, flags), flags))
   add('backup', 'copy the database to a file; a service may be running')
@@ -45,7 +48,7 @@ export function addDatabaseCommands(program: Command, { terminal, run }: Command
   add('copy', 'copy everything from one database to another, empty one')
     .requiredOption(
       '--from <URL>',
-      'the database to read, like DATABASE_URL; a service may be running',
+      'the database to read, like DATABASE_URL; what a service writes meanwhile is not copied',
     )
     .requiredOption('--to <URL>', 'the database to fill; no service may be running')
     .addHelpText('after', COPY_HELP)

@@ -65,7 +65,10 @@ export function addTransferCommands(program: Command, { terminal, run }: Command
     .option('--with-digests', 'include the password digests')
     .option('--json', 'print a summary of the written file as JSON')
     .option('--sort <FIELD>', 'id, name, email, created_at or updated_at; -FIELD for descending')
-    .option('--email <TEXT>', 'only users with this email, ignoring case')
+    .option(
+      '--email <TEXT>',
+      'only users with this email, or one of several with commas between them, ignoring case',
+    )
     .option('--name <TEXT>', 'only users with this name, ignoring case')
   for (const name of ['created', 'updated']) {
     const after = `only users ${name} after this time, such as 2026-01-31T12:00:00Z`
