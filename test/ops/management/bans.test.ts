@@ -278,7 +278,7 @@ test('a client that the port has banned is lifted by the same name', async () =>
 })
 
 test('the end of a ban is by the wall clock, also after that was set', async () => {
-  const [wall, monotonic] = [createFakeClock(Date.now()), createFakeClock()]
+  const [wall, monotonic] = [createFakeClock(), createFakeClock()]
   const clocks = { now: wall.now, monotonicNow: monotonic.now }
   const { ops, logLines } = await openManagedApp({ limits: LIMITS, ...clocks })
   await ops

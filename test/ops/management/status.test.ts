@@ -59,12 +59,16 @@ test('GET /status says what the service does, exact to the request', async () =>
     },
     bans: 0,
     users: 1,
-    errors: [
-      { ...error, method: 'GET', route: '', reason: 'path_not_found' },
-      { ...error, method: 'GET', route: '/users/{id}', reason: 'user_not_found' },
-    ],
+    errors: [expect.any(Object), expect.any(Object)],
     history: { every_seconds: 2, samples: expect.any(Array) },
   })
+  // Two connections may end in another order than their requests.
+  expect(status.errors).toEqual(
+    expect.arrayContaining([
+      { ...error, method: 'GET', route: '', reason: 'path_not_found' },
+      { ...error, method: 'GET', route: '/users/{id}', reason: 'user_not_found' },
+    ]),
+  )
   expect(Math.abs(Date.parse(status.now) - Date.now())).toBeLessThan(60_000)
   expect(Date.parse(status.started_at)).toBeLessThanOrEqual(Date.parse(status.now))
   const times = { mean_ms: NUMBER, p50_ms: NUMBER, p99_ms: NUMBER }
