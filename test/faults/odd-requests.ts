@@ -69,7 +69,7 @@ const HEADERS: Readonly<Record<string, string>> = {
   'X-Forwarded-For': `203.0.113.1 | ::1 | ${'x'.repeat(5000)}`,
   TE: 'trailers | chunked',
   Trailer: 'Content-Length',
-  Cookie: 'a=b; '.repeat(500),
+  Cookie: `${'a=b; '.repeat(500)} | ${'a=b; '.repeat(4000)}`,
   Authorization: 'Basic Og== | Bearer \xff',
   constructor: 'x',
 }
