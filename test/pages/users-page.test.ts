@@ -126,7 +126,7 @@ describe.skipIf(!canOpenPages)('GET /#users in a browser', () => {
       for (const button of ['Remove the password…', 'Delete the user…']) {
         await tabTo(page, button)
         await keyboard.press('Enter')
-        expect(await focused(page)).toBe(button)
+        await expect.poll(() => focused(page)).toBe(button)
       }
       await keyboard.press('Enter')
       await shows('message', 'Deleted: Ann Smith (ann@example.com, id 1).')
