@@ -93,6 +93,24 @@ describe('--dry-run', () => {
     expect(existsSync(join(cwd, 'data'))).toBe(false)
   })
 
+  test('knows that one password under two addresses of a user is a change', async () => {
+    const [first, second] = ['correct@example.com', 'other@example.com']
+    const password = 'correct horse'
+    const cwd = await folderAfter(
+      [
+        { name: 'Ann', email: first, password },
+        { id: 1, name: 'Ann', email: second },
+        { name: 'Ann', email: second, password },
+      ],
+      [{ ...ANN, email: first }],
+    )
+    const all = ['users.ndjson', '--on-conflict', 'update']
+    for (const args of [['--dry-run'], []]) {
+      const { stdout } = await importing(cwd, ...all, ...args)
+      expect(stdout).toMatch(/^(?:dry run, nothing was changed: )?3 rows, 0 created, 3 updated; /)
+    }
+  })
+
   test('with --on-conflict fail reports all conflicts, and where the import would end', async () => {
     const ann = { name: 'Ann', email: 'ANN@example.com' }
     const cwd = await folderAfter(
