@@ -48,8 +48,8 @@ export interface UserChanges {
   last(): Promise<ChangePosition>
   /**
    * Forgets some of the deletions before a time. Returns whether there may be more of them. A deletion that is dated
-   * after `now` is forgotten together with the next one that is not. If there is none, its date becomes `now`. Both
-   * times are milliseconds since the epoch.
+   * after `now` is forgotten together with the next deletion of an earlier date. If there is no such deletion, its date becomes
+   * `now`. Both times are milliseconds since the epoch.
    */
   forgetDeletions(times: { readonly before: number; readonly now: number }): Promise<boolean>
   /** How many deletions are kept. */

@@ -138,7 +138,7 @@ export interface UserRepository {
    */
   createMany(users: readonly NewUser[]): Promise<readonly (StoredUser | undefined)[]>
 
-  /** Throws `overloaded` while so many more writes may not wait, and `shutting_down`. */
+  /** Throws `overloaded` if this number of writes would be too many to wait, and `shutting_down`. */
   requireRoom(writes: number): void
 
   /** The create that a key was used for in the last IDEMPOTENCY_TTL_MS. */

@@ -69,9 +69,9 @@ export function createUserRouter(
 
   async function read(request: Request): Promise<Reply> {
     const user = await users.read(idInPath(request))
-    const isKnown = isFresh(request, user.version)
+    const isUnmodified = isFresh(request, user.version)
     request.subject = { user: user.id }
-    return isKnown ? notModified(user.version) : userReply(200, user)
+    return isUnmodified ? notModified(user.version) : userReply(200, user)
   }
 
   async function update(request: Request, isStrict: boolean): Promise<Reply> {

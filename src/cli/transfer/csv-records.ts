@@ -19,7 +19,8 @@ export interface CsvOptions extends TextSource, CsvListener {
 
 /**
  * The records of CSV by RFC 4180, in chunks, with all columns that have a heading; as spreadsheets save it: after a line such as
- * `sep=;`, with columns without a heading, which are left, and with empty cells too many or too few. An empty cell counts as missing, and a row of empty ones is skipped.
+ * `sep=;`, with columns without a heading, which are left, and with empty cells too many or too few. An empty cell counts as
+ * missing, and a row of empty ones is skipped.
  *
  * Throws `OperatorError` if quotes do not match or a byte is not UTF-8, after it has yielded the rows before that place.
  * Where the rows after it begin is unknown.
