@@ -5,6 +5,7 @@ import { TIMERS_ALIAS } from './test/support/timers-alias.ts'
 
 /** Tests of the service whose answers come from the database. The suite `engines` runs them on PostgreSQL too. */
 const OF_EACH_ENGINE = [
+  'test/contracts/*.test.ts',
   'test/users/**/*.test.ts',
   'test/http/{api-keys,error-replies,order,request-log}.test.ts',
   'test/server/{pipelining,server}.test.ts',

@@ -10,8 +10,8 @@ import { createLimiter } from '../../src/limits/limiter.ts'
 import { createNotices } from '../../src/limits/notices.ts'
 import { checkLimits } from '../../src/limits/rules/checked-limits.ts'
 import type { LimitsFile } from '../../src/limits/rules/limits-file.ts'
-import { openSqliteStored } from '../support/open-stored.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
+import { openSqliteStored } from '../support/stored.ts'
 
 const unavailable = () => {
   throw new Error('no counts')

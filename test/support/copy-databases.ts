@@ -10,7 +10,7 @@ import { openSqliteCopyTarget } from '../../src/storage/sqlite/copy/sqlite-copy-
 import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { rowsIn } from './databases.ts'
 import { fillWithUsers } from './fill-users.ts'
-import { locationOf } from './postgres-connections.ts'
+import { locationOf } from './postgres-databases.ts'
 
 /** Why `copy` refuses a database, as a source or as a target. */
 export const REFUSALS = {

@@ -1,6 +1,3 @@
-import { join } from 'node:path'
-import { onTestFinished } from 'vitest'
-import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import type {
   ImportBatch,
   ImportCheckpoint,
@@ -8,8 +5,8 @@ import type {
   UserImportStore,
 } from '../../src/users/transfer/user-import-store.ts'
 import type { UserRow } from '../../src/users/user-repository.ts'
-import { openSqliteStored } from './open-stored.ts'
-import { temporaryFolder } from './open-test-app.ts'
+import { execute, rowsIn } from './databases.ts'
+import { newSqlitePath, openSqliteStored, openStored } from './stored.ts'
 
 /** Of an import that goes on. */
 export const CHECKPOINT: ImportCheckpoint = {
@@ -38,16 +35,20 @@ export const SELECT_USERS = `
     updated_at AS "updatedAt"
   FROM users ORDER BY id`
 
-/** A store on an empty database of SQLite. */
+/** A store on an empty database. */
+export async function openImportStore(now: () => number) {
+  const { storage, databaseUrl, sql } = await openStored({ now })
+  const users = async () => (await sql(SELECT_USERS)) as unknown as UserRow[]
+  return { store: storage.imports, databaseUrl, sql, users }
+}
+
+/** A store on an empty database of SQLite, whatever the engine of the suite is. */
 export async function openSqliteImportStore(now: () => number) {
-  const path = join(temporaryFolder(), 'users.db')
+  const path = newSqlitePath()
   const { imports } = await openSqliteStored(path, { now })
-  const database = new Database(path)
-  onTestFinished(() => void database.close())
-  const selectUsers = database.prepare<[], UserRow>(SELECT_USERS)
   return {
     store: imports,
-    users: async () => selectUsers.all(),
-    sql: async (text: string) => void database.exec(text),
+    users: async () => rowsIn<UserRow>(path, SELECT_USERS),
+    sql: async (text: string) => execute(path, text),
   }
 }

@@ -4,7 +4,7 @@ import { createPasswordHasher, type PasswordHasher } from '../../src/users/passw
 import type { UserRepository } from '../../src/users/user-repository.ts'
 import { createUserRules } from '../../src/users/user-schemas.ts'
 import { createUserService } from '../../src/users/user-service.ts'
-import { openSqliteStored } from './open-stored.ts'
+import { openSqliteStored } from './stored.ts'
 
 /**
  * Users in memory, and the calls of the password hasher: their cost is what a client could measure. `wrap` may replace calls

@@ -1,14 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import type { Client } from 'pg'
 import { onTestFinished } from 'vitest'
-import { locatePostgres, type PostgresLocation } from '../../src/config/postgres-url.ts'
 import type { DatabaseTasks } from '../../src/storage/database-tasks.ts'
 import { createPostgresDatabaseTasks } from '../../src/storage/postgres/maintenance/postgres-database-tasks.ts'
 import { openConnections } from '../../src/storage/postgres/open-connections.ts'
 import { createPostgresEngine } from '../../src/storage/postgres/postgres-storage.ts'
 import type { OpenStorageOptions } from '../../src/storage/storage.ts'
-import { openStored } from './open-stored.ts'
-import { connectToPostgres, queryPostgres } from './postgres-databases.ts'
+import { connectToPostgres, locationOf, queryPostgres } from './postgres-databases.ts'
+import { openEngine } from './stored.ts'
 import { until } from './until.ts'
 
 /** Connections that are closed after the test. */
@@ -23,7 +22,7 @@ export function connectTo(
 
 /** Opens a database as a service does. It is closed after the test. */
 export function openStorage(url: string, options?: Partial<OpenStorageOptions>) {
-  return openStored(createPostgresEngine(locationOf(url)), options)
+  return openEngine(createPostgresEngine(locationOf(url)), options)
 }
 
 /** What commands do with a database. */
@@ -81,11 +80,4 @@ export async function asServingRole(url: string): Promise<string> {
   const restricted = new URL(url)
   restricted.username = role
   return restricted.href
-}
-
-/** The location that a URL names by itself. */
-export function locationOf(url: string): PostgresLocation {
-  const location = locatePostgres(url, {}, () => undefined)
-  if (location === undefined) throw new Error('the URL is wrong')
-  return location
 }

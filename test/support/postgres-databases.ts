@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { Client, types } from 'pg'
 import { inject, onTestFinished } from 'vitest'
+import { locatePostgres, type PostgresLocation } from '../../src/config/postgres-url.ts'
 import type { AtEnd } from './open-test-app.ts'
 import type {} from './start-postgres.ts'
 
@@ -97,4 +98,11 @@ export async function dropForgottenDatabases(url: string, now: number): Promise<
     if (madeAt === undefined || now - Number(madeAt) <= DAY_MS) continue
     await queryPostgres(url, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)
   }
+}
+
+/** The location that a URL names by itself. */
+export function locationOf(url: string): PostgresLocation {
+  const location = locatePostgres(url, {}, () => undefined)
+  if (location === undefined) throw new Error('the URL is wrong')
+  return location
 }

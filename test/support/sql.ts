@@ -19,6 +19,13 @@ export async function selectRows(databaseUrl: string, sql: string): Promise<SqlR
   return withSqlite(databaseUrl, database => database.prepare<[], SqlRow>(sql).all())
 }
 
+/** Runs SQL for both engines. A SELECT resolves to its rows. */
+export async function runSql(databaseUrl: string, sql: string): Promise<SqlRow[]> {
+  if (engine === 'postgres' || /^\s*SELECT\b/.test(sql)) return selectRows(databaseUrl, sql)
+  execute(databaseUrl, sql)
+  return []
+}
+
 const LOCK = 'BEGIN; LOCK TABLE users, bans, imports IN SHARE ROW EXCLUSIVE MODE'
 
 /** Locks the database of a service, so that its writes wait and its reads do not, until `release` or the end of the test. */

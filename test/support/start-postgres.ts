@@ -3,9 +3,9 @@ import { openConnections } from '../../src/storage/postgres/open-connections.ts'
 import { migratePostgres } from '../../src/storage/postgres/postgres-migrator.ts'
 import { beginEmptyWords } from '../../src/storage/postgres/user-words.ts'
 import { createPostgresCluster } from './postgres-cluster.ts'
-import { locationOf } from './postgres-connections.ts'
 import {
   dropForgottenDatabases,
+  locationOf,
   newDatabaseName,
   queryPostgres,
   urlOfDatabase,

@@ -9,12 +9,12 @@ import { createPostgresCluster } from '../../support/postgres-cluster.ts'
 import {
   connectTo,
   holdOpen,
-  locationOf,
   openStorage,
   untilWaiting,
 } from '../../support/postgres-connections.ts'
 import {
   copyPostgresTemplate,
+  locationOf,
   newPostgresDatabase,
   queryPostgres,
 } from '../../support/postgres-databases.ts'

@@ -1,49 +1,16 @@
 import { inspect } from 'node:util'
 import { expect, test } from 'vitest'
-import { createPostgresEngine } from '../../../src/storage/postgres/postgres-storage.ts'
-import type { OpenStorageOptions } from '../../../src/storage/storage.ts'
 import type { Commit } from '../../../src/storage/storage-report.ts'
-import { describeStorage } from '../../contracts/storage-contract.ts'
-import { describeStorageReport } from '../../contracts/storage-report-contract.ts'
-import { locationOf, openStorage } from '../../support/postgres-connections.ts'
-import { copyPostgresTemplate, newPostgresDatabase } from '../../support/postgres-databases.ts'
-import { executeSql, selectRows } from '../../support/sql.ts'
-
-describeStorage({
-  name: 'PostgreSQL',
-  newDatabase: async () => {
-    const url = await newPostgresDatabase()
-    return {
-      engine: createPostgresEngine(locationOf(url)),
-      exists: async () => {
-        const [row] = await selectRows(url, `SELECT to_regclass('users') AS users`)
-        return row?.users !== null
-      },
-      emails: async () => {
-        const rows = await selectRows(url, 'SELECT email FROM users ORDER BY id')
-        return rows.map(({ email }) => String(email))
-      },
-      execute: sql => executeSql(url, sql),
-    }
-  },
-})
-
-async function openNew(options: Partial<OpenStorageOptions> = {}) {
-  const databaseUrl = await copyPostgresTemplate()
-  return { databaseUrl, storage: await openStorage(databaseUrl, options) }
-}
-
-describeStorageReport({ name: 'PostgreSQL', open: openNew })
+import { openStored } from '../../support/stored.ts'
 
 const newUser = (email: string) => ({ name: 'Ann', email, passwordDigest: null })
 
 test('a write whose connection was lost in COMMIT is repeated, and counted once', async () => {
   const commits: Commit[] = []
   const onCommit = (commit: Commit) => void commits.push(commit)
-  const { databaseUrl, storage } = await openNew({ onCommit })
+  const { storage, sql } = await openStored({ onCommit })
   // A sequence is not rolled back.
-  await executeSql(
-    databaseUrl,
+  await sql(
     `CREATE SEQUENCE commits;
      CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
        IF nextval('commits') <= 2 THEN PERFORM pg_terminate_backend(pg_backend_pid()), pg_sleep(60); END IF;
@@ -53,15 +20,15 @@ test('a write whose connection was lost in COMMIT is repeated, and counted once'
        DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION lose()`,
   )
   await storage.users.create(newUser('ann@example.com'))
-  const rows = await selectRows(databaseUrl, 'SELECT last_value FROM commits')
+  const rows = await sql('SELECT last_value FROM commits')
   expect(rows).toEqual([{ last_value: 3 }])
   expect(commits).toMatchObject([{ writes: 1 }])
 })
 
 test('an error of the server quotes no row', async () => {
-  const { databaseUrl, storage } = await openNew()
+  const { storage, sql } = await openStored()
   const check = `CHECK (email NOT LIKE 'marker%')`
-  await executeSql(databaseUrl, `ALTER TABLE users ADD CONSTRAINT other ${check}`)
+  await sql(`ALTER TABLE users ADD CONSTRAINT other ${check}`)
   const user = { name: 'Marker', email: 'marker@example.com', passwordDigest: '$marker' }
   const error = await storage.users.create(user).catch((thrown: unknown) => thrown)
   expect(error).toMatchObject({ code: '23514', constraint: 'other' })

@@ -16,32 +16,20 @@ import {
   type ImportedUser,
   type ImportOutcome,
 } from '../../../src/users/transfer/user-import-store.ts'
-import { describeUserImportStore } from '../../contracts/user-import-store-contract.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'
 import {
   CHECKPOINT,
   importUsers,
+  openImportStore,
   openSqliteImportStore,
-  SELECT_USERS,
-  type UserRow,
 } from '../../support/import-users.ts'
 import { connectTo, insertUser } from '../../support/postgres-connections.ts'
-import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-databases.ts'
+import { copyPostgresTemplate } from '../../support/postgres-databases.ts'
 
 async function openStore(now: () => number) {
-  const url = await copyPostgresTemplate()
-  const connections = connectTo(url)
-  const sql = (text: string) => queryPostgres(url, text)
-  return {
-    url,
-    sql,
-    connections,
-    store: createPostgresUserImportStore(connections, now),
-    users: async () => (await sql(SELECT_USERS)) as unknown as UserRow[],
-  }
+  const { databaseUrl, ...opened } = await openImportStore(now)
+  return { ...opened, url: databaseUrl, connections: connectTo(databaseUrl) }
 }
-
-describeUserImportStore('PostgreSQL', openStore)
 
 /** Few e-mails and ids, so that rows often meet. */
 const rows: fc.Arbitrary<ImportedUser> = fc.record(

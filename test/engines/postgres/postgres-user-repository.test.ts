@@ -2,20 +2,11 @@ import { randomBytes, randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import type { Storage } from '../../../src/storage/storage.ts'
 import { IDEMPOTENCY_TTL_MS, type StoredUser } from '../../../src/users/user-repository.ts'
-import { describeUserRepository } from '../../contracts/user-repository-contract.ts'
 import { among } from '../../support/among.ts'
 import { createFakeClock, type FakeClock } from '../../support/fake-clock.ts'
 import { holdOpen, openStorage } from '../../support/postgres-connections.ts'
 import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-databases.ts'
 import { until } from '../../support/until.ts'
-
-describeUserRepository({
-  name: 'PostgreSQL',
-  open: async now => {
-    const { users, close } = await openStorage(await copyPostgresTemplate(), { now })
-    return { repository: users, close }
-  },
-})
 
 /** Sessions of others that have tried to change a user. */
 const SELECT_ATTEMPTS = `

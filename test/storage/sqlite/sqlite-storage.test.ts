@@ -1,42 +1,12 @@
-import { existsSync, renameSync, statSync, symlinkSync } from 'node:fs'
+import { renameSync, statSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { createSqliteEngine } from '../../../src/storage/sqlite/sqlite-storage.ts'
-import { describeStorage } from '../../contracts/storage-contract.ts'
-import { describeStorageReport } from '../../contracts/storage-report-contract.ts'
-import { describeUserImportStore } from '../../contracts/user-import-store-contract.ts'
-import { emailsIn, execute } from '../../support/databases.ts'
+import { execute } from '../../support/databases.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'
 import { CHECKPOINT, openSqliteImportStore } from '../../support/import-users.ts'
-import { openSqliteStored } from '../../support/open-stored.ts'
-import { temporaryFolder } from '../../support/open-test-app.ts'
+import { newSqlitePath, openSqliteStored } from '../../support/stored.ts'
 import { untilPasses } from '../../support/until.ts'
 import { ALL } from '../../support/user-scan.ts'
-
-const newPath = () => join(temporaryFolder(), 'users.db')
-
-describeStorage({
-  name: 'a SQLite file',
-  newDatabase: async () => {
-    const path = newPath()
-    return {
-      engine: createSqliteEngine(path),
-      exists: async () => existsSync(path),
-      emails: async () => emailsIn(path),
-      execute: async sql => execute(path, sql),
-    }
-  },
-})
-
-describeStorageReport({
-  name: 'a SQLite file',
-  open: async options => {
-    const databaseUrl = newPath()
-    return { storage: await openSqliteStored(databaseUrl, options), databaseUrl }
-  },
-})
-
-describeUserImportStore('SQLite', openSqliteImportStore)
 
 test('batches of an import become larger, and small for five seconds after another process has written', async () => {
   const clock = createFakeClock()
@@ -62,7 +32,7 @@ test('batches of an import become larger, and small for five seconds after anoth
 })
 
 test('fileBytes are the sizes of the file and of its WAL, found through links, while there is a file', async () => {
-  const path = newPath()
+  const path = newSqlitePath()
   const link = join(path, '..', 'link.db')
   symlinkSync('users.db', link)
   const { users, report, close } = await openSqliteStored(link)
@@ -79,7 +49,7 @@ test('fileBytes are the sizes of the file and of its WAL, found through links, w
 })
 
 test('an index of words that cannot be built is tried again, until it can', async () => {
-  const path = newPath()
+  const path = newSqlitePath()
   const first = await openSqliteStored(path)
   await first.users.create({ name: 'Ann', email: 'ann@example.com', passwordDigest: null })
   await first.close()

@@ -1,4 +1,3 @@
-import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { createIndexedWords } from '../../../src/storage/index-next-users.ts'
 import { openLongLists } from '../../../src/storage/sqlite/long-reads.ts'
@@ -11,11 +10,6 @@ import { createSqliteUserReads } from '../../../src/storage/sqlite/sqlite-user-r
 import { createSqliteUserWrites } from '../../../src/storage/sqlite/sqlite-user-writes.ts'
 import { clearWords, wordDialect } from '../../../src/storage/sqlite/word-index.ts'
 import { createWriteQueue } from '../../../src/storage/sqlite/write-queue.ts'
-import {
-  describeUserRepository,
-  describeWordSearch,
-} from '../../contracts/user-repository-contract.ts'
-import { temporaryFolder } from '../../support/open-test-app.ts'
 import { ALL, idsOf } from '../../support/user-scan.ts'
 
 async function openRepository(path: string, now: () => number = Date.now) {
@@ -43,14 +37,6 @@ async function openRepository(path: string, now: () => number = Date.now) {
     },
   }
 }
-
-describeUserRepository({
-  name: 'a SQLite file',
-  open: now => openRepository(join(temporaryFolder(), 'users.db'), now),
-})
-
-// It has one connection, so its lists are made without a thread.
-describeWordSearch({ name: 'SQLite in memory', open: now => openRepository(':memory:', now) })
 
 async function opened() {
   const { close, ...parts } = await openRepository(':memory:')

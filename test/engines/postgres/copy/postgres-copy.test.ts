@@ -19,9 +19,10 @@ import { execute } from '../../../support/databases.ts'
 import { temporaryFolder } from '../../../support/open-test-app.ts'
 import { startPgBouncer } from '../../../support/pgbouncer.ts'
 import { createPostgresCluster } from '../../../support/postgres-cluster.ts'
-import { insertUser, locationOf, openStorage } from '../../../support/postgres-connections.ts'
+import { insertUser, openStorage } from '../../../support/postgres-connections.ts'
 import {
   copyPostgresTemplate,
+  locationOf,
   newPostgresDatabase,
   queryPostgres,
 } from '../../../support/postgres-databases.ts'

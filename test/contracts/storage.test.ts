@@ -1,0 +1,144 @@
+import { describe, expect, test } from 'vitest'
+import { UnusableDatabase } from '../../src/storage/unusable-database.ts'
+import { newStoredDatabase, openEngine, type StoredDatabase } from '../support/stored.ts'
+import { ALL } from '../support/user-scan.ts'
+
+const ANN = { name: 'Ann', email: 'ann@example.com', passwordDigest: null }
+
+const API_KEY = {
+  name: 'web',
+  hash: Buffer.alloc(32),
+  scopes: ['users:read'],
+  createdAt: 0,
+  expiresAt: undefined,
+} as const
+
+/** The e-mails of all users by id. */
+async function emailsIn({ sql }: StoredDatabase): Promise<unknown[]> {
+  return (await sql('SELECT email FROM users ORDER BY id')).map(({ email }) => email)
+}
+
+describe('StorageEngine', () => {
+  test('open by several processes at once creates one schema and one signing key, another in each database', async () => {
+    const [{ engine }, another] = [await newStoredDatabase(), await newStoredDatabase()]
+    const all = await Promise.all(Array.from({ length: 4 }, () => openEngine(engine)))
+    const created = await Promise.all(
+      all.map(({ users }, index) => users.create({ ...ANN, email: `ann${index}@example.com` })),
+    )
+    expect(new Set(created.map(({ id }) => id)).size).toBe(4)
+    for (const { id } of created) expect(await all[0]?.users.find(id)).toMatchObject({ id })
+    all.push(await openEngine(another.engine))
+    const keys = await Promise.all(all.map(({ signingKey }) => signingKey('cursor')))
+    expect(keys.map(({ length }) => length)).toEqual(Array(5).fill(32))
+    const texts = keys.map(key => key.toString('hex'))
+    expect(new Set(texts.slice(0, 4)).size).toBe(1)
+    expect(new Set(texts).size).toBe(2)
+  })
+
+  test('what was written is there after the storage is opened again', async () => {
+    const database = await newStoredDatabase()
+    const { engine } = database
+    const first = await openEngine(engine)
+    const user = await first.users.create(ANN)
+    const key = await first.signingKey('cursor')
+    await first.apiKeys.create(API_KEY)
+    await first.close()
+    expect(await emailsIn(database)).toEqual([ANN.email])
+    const again = await openEngine(engine, { ifMissing: 'refuse', mustPersist: true })
+    expect(await again.users.find(user.id)).toEqual(user)
+    expect(await again.signingKey('cursor')).toEqual(key)
+    expect(await again.apiKeys.list()).toEqual([{ ...API_KEY, lastUsedAt: undefined }])
+    expect(engine.isInMemory).toBe(false)
+  })
+
+  test('the first users of a new database are found by their words, though nothing builds the index', async () => {
+    const { engine } = await newStoredDatabase()
+    const { users } = await openEngine(engine)
+    const { json } = await users.create(ANN)
+    const found = await users.list({ ...ALL, words: ['ann'] })
+    expect(found).toMatchObject({ json: `[${json}]`, total: 1 })
+  })
+
+  test('neither exists nor an open with refuse creates a database', async () => {
+    const { engine, exists } = await newStoredDatabase()
+    expect(await engine.exists()).toBe(false)
+    await expect(openEngine(engine, { ifMissing: 'refuse' })).rejects.toThrow(UnusableDatabase)
+    expect(await exists()).toBe(false)
+    await openEngine(engine)
+    expect(await engine.exists()).toBe(true)
+  })
+
+  test.each([
+    [
+      'its schema is that of an older release',
+      'DELETE FROM schema_migrations WHERE version = (SELECT max(version) FROM schema_migrations)',
+      ['refuse'],
+    ],
+    [
+      'it is an unfinished copy: run `copy` again, or delete it',
+      'INSERT INTO unfinished_copies (singleton) VALUES (1)',
+      ['refuse', 'create'],
+    ],
+  ] as const)('open says "%s"', async (why, change, attempts) => {
+    const { engine, sql } = await newStoredDatabase()
+    await (await openEngine(engine)).close()
+    await sql(change)
+    for (const ifMissing of attempts) {
+      const opened = openEngine(engine, { ifMissing })
+      await expect(opened).rejects.toThrow(why)
+      await expect(opened).rejects.toThrow(UnusableDatabase)
+    }
+  })
+
+  test('close finishes the writes that wait, and rejects later calls', async () => {
+    const database = await newStoredDatabase()
+    const { engine } = database
+    const { users, apiKeys, close } = await openEngine(engine)
+    const created = [users.create(ANN), apiKeys.create(API_KEY)]
+    await close()
+    expect(await Promise.all(created)).toEqual([expect.objectContaining({ id: 1 }), true])
+    expect(await emailsIn(database)).toEqual([ANN.email])
+    const use = { hash: API_KEY.hash, usedAt: 1 }
+    for (const call of [
+      () => users.create(ANN),
+      () => apiKeys.list(),
+      () => apiKeys.revision(),
+      () => apiKeys.create(API_KEY),
+      () => apiKeys.revoke('web'),
+      () => apiKeys.recordUses([use]),
+    ]) {
+      await expect(call()).rejects.toMatchObject({ code: 'shutting_down' })
+    }
+  })
+
+  test('writes beyond maxWaitingWrites are refused, and the others are done', async () => {
+    const database = await newStoredDatabase()
+    const { engine } = database
+    const { users } = await openEngine(engine, { maxWaitingWrites: 10 })
+    const creates = Array.from({ length: 200 }, (_, index) =>
+      users.create({ ...ANN, email: `ann${index}@example.com` }),
+    )
+    const results = await Promise.allSettled(creates)
+    const refused = results.flatMap(result => (result.status === 'rejected' ? [result] : []))
+    expect(refused.length).toBeGreaterThan(0)
+    for (const { reason } of refused) expect(reason).toMatchObject({ code: 'overloaded' })
+    expect(await emailsIn(database)).toHaveLength(200 - refused.length)
+  })
+
+  test('each user of createMany waits as a write: where they do not all fit, none is made', async () => {
+    const database = await newStoredDatabase()
+    const { engine } = database
+    const { users, report } = await openEngine(engine, { maxWaitingWrites: 10 })
+    const many = (count: number, name: string) =>
+      Array.from({ length: count }, (_, nth) => ({ ...ANN, email: `${name}${nth}@example.com` }))
+    const made = users.createMany(many(7, 'a'))
+    expect(report().waitingWrites).toBe(7)
+    expect(() => users.requireRoom(4)).toThrow('overloaded')
+    await expect(users.createMany(many(4, 'b'))).rejects.toMatchObject({ code: 'overloaded' })
+    users.requireRoom(3)
+    await Promise.all([made, users.createMany(many(3, 'c'))])
+    await users.createMany(many(10, 'd'))
+    expect(report().waitingWrites).toBe(0)
+    expect(await emailsIn(database)).toHaveLength(20)
+  })
+})
