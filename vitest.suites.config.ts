@@ -12,9 +12,8 @@ const OF_EACH_ENGINE = [
   'test/limits/{bans,ban-list,by-credential,by-key,reload,rule-functions}.test.ts',
   'test/ops/**/{bans,health,request-counts,status}.test.ts',
   'test/cli/{access/**/*,database/index-words}.test.ts',
-  'test/process/one-database.test.ts',
+  'test/process/{next-release,one-database}.test.ts',
   'test/security/{data-at-rest,forgery,injection,log-secrets,mass-assignment,prototype-pollution,key-secrets}.test.ts',
-  'test/storage/upgrade.test.ts',
 ]
 
 /** Those of them that open no database. */

@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { PACKAGE_ROOT } from '../package-root.ts'
 import type { MigrationStatus } from './database-tasks.ts'
-import { UnusableDatabase } from './unusable-database.ts'
+import { UNRELEASED, UnusableDatabase } from './unusable-database.ts'
 
-/** One numbered SQL file, such as `0001_create_users.sql`. */
+/** One numbered SQL file, such as `0001_schema.sql`. */
 export interface Migration {
   readonly version: number
   /** The file name without its extension. */
@@ -53,11 +53,13 @@ export function checkHistory(
   if (mismatch !== undefined) throw new UnusableDatabase(mismatch, { isFault: true })
 }
 
-/** Why a history does not fit: it is from a newer release, or a file was edited after it was applied. */
+/** Why a history does not fit: it is from an unreleased version or a newer release, or a file was edited after it was applied. */
 export function findMismatch(
   applied: readonly AppliedMigration[],
   migrations: readonly Migration[],
 ): string | undefined {
+  const [first] = applied
+  if (first !== undefined && first.hash !== migrations[0]?.hash) return UNRELEASED
   const newest = applied.at(-1)?.version ?? 0
   if (newest > migrations.length) {
     return `its schema version ${newest} is from a newer release: this release knows only ${migrations.length}`

@@ -40,6 +40,10 @@ export async function blaming<T>(
 /** For commands that do not migrate. */
 export const OLDER_SCHEMA = 'its schema is that of an older release: run `migrate`'
 
+/** For a history that begins with another schema than that of the first release. */
+export const UNRELEASED =
+  'an unreleased version made it: `export` its users with that version (`--with-digests`), and `import` them into a new database; API keys, bans, used ids, Idempotency-Keys and cursors stay behind'
+
 /** For everything but `copy`. */
 export const UNFINISHED_COPY = 'it is an unfinished copy: run `copy` again, or delete it'
 

@@ -53,11 +53,6 @@ test.each(LOADS)(
 
 test.each<{ start: string; older: number; prepare: (cwd: string, clients: Clients) => unknown }>([
   { start: 'the first start', older: 0, prepare: () => {} },
-  {
-    start: 'a migration',
-    older: 2000,
-    prepare: cwd => makeDatabase(join(cwd, DATABASE), { users: 2000, migrations: 1 }),
-  },
   { start: 'a recovery', older: 0, prepare: writeAndKill },
 ])(
   'kill -9 during $start leaves nothing partial, and the next start finds everything',

@@ -136,7 +136,7 @@ test('migrate ends by SIGTERM with 143, and goes on where it was', async () => {
   const { cwd, ended } = await until(async () => {
     const cwd = temporaryFolder()
     const path = join(cwd, 'data', 'users.db')
-    makeDatabase(path, { users: MANY, migrations: 12 })
+    makeDatabase(path, { users: MANY })
     const begun = () => filesOf(path).some(name => name.endsWith('-wal'))
     const ended = await signalled('SIGTERM', { cwd, args: ['migrate'] }, begun)
     // A signal that comes before it is awaited, or after the work, says nothing.

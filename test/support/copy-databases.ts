@@ -14,7 +14,7 @@ import { locationOf } from './postgres-databases.ts'
 
 /** Why `copy` refuses a database, as a source or as a target. */
 export const REFUSALS = {
-  older: 'its schema is that of an older release: run `migrate`',
+  unreleased: 'an unreleased version made it',
   unfinished: 'it is an unfinished copy: run `copy` again, or delete it',
 }
 

@@ -1,9 +1,3 @@
-/** The letters that have the same capital as another small letter, with that letter. */
-export const TWINS = [
-  ...['µμ', 'ςσ', 'ϐβ', 'ϑθ', 'ϕφ', 'ϖπ', 'ϰκ', 'ϱρ', 'ϵε', '\u0345ι', 'ſs', 'ẛṡ', 'ﬅﬆ'],
-  ...['ᲀв', 'ᲁд', 'ᲂо', 'ᲃс', 'ᲄт', 'ᲅт', 'ᲆъ', 'ᲇѣ', 'ᲈꙋ'],
-].map(pair => [...pair] as [string, string])
-
 /** The code points for which `isOne` holds, except surrogates and ideographs that are like all others: two of three letters. */
 export function codePoints(isOne: (text: string) => boolean): string[] {
   const all = Array.from({ length: 0x110000 }, (_, code) => code)

@@ -11,7 +11,6 @@ import { bytesOf, companionOf, IN_MEMORY } from './database-files.ts'
 import { appliedMigrations } from './migrator.ts'
 import type { Database } from './sqlite-driver.ts'
 import { DAMAGED, EMPTY, NO_DATABASE } from './sqlite-errors.ts'
-import { hasTable } from './sqlite-statements.ts'
 
 /** How long a start waits for another process that starts, migrates or checkpoints. */
 export const START_PATIENCE_MS = 5000
@@ -48,7 +47,7 @@ export async function inspect(path: string) {
       throw new UnusableDatabase(DAMAGED, { isFault: true })
     }
     checkHistory(applied, migrationsFor('sqlite'))
-    return { applied, isUnfinishedCopy: isUnfinishedCopy(database) }
+    return { applied, isUnfinishedCopy: applied.length > 0 && isUnfinishedCopy(database) }
   } finally {
     database.close()
   }
@@ -80,10 +79,10 @@ export function readHistory(database: Database): readonly AppliedMigration[] {
   return applied ?? []
 }
 
-/** Whether a copy began in a database and is not complete. Older schemas have no such copies. */
+/** Whether a copy began in a database and is not complete. The database must not be empty. */
 export function isUnfinishedCopy(database: Database): boolean {
   const sql = 'SELECT EXISTS (SELECT 1 FROM unfinished_copies)'
-  return hasTable(database, 'unfinished_copies') && database.prepare(sql).pluck().get() === 1
+  return database.prepare(sql).pluck().get() === 1
 }
 
 /** The migrations that a database lacks. Throws `UnusableDatabase` for an empty one and for one that this release cannot use. */

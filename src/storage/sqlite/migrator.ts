@@ -1,6 +1,5 @@
 import { type AppliedMigration, checkHistory, type Migration } from '../migrations.ts'
 import type { Database } from './sqlite-driver.ts'
-import { hasTable } from './sqlite-statements.ts'
 
 const CREATE_HISTORY = `
   CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -10,6 +9,9 @@ const CREATE_HISTORY = `
     applied_at TEXT NOT NULL
   ) STRICT`
 
+const HAS_HISTORY = `
+  SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'schema_migrations')`
+
 const SELECT_HISTORY = `
   SELECT version, name, hash, applied_at FROM schema_migrations ORDER BY version`
 
@@ -18,7 +20,7 @@ const INSERT_HISTORY = `
 
 /** The history of a database; `undefined` if it has none. */
 export function appliedMigrations(database: Database): readonly AppliedMigration[] | undefined {
-  if (!hasTable(database, 'schema_migrations')) return undefined
+  if (database.prepare(HAS_HISTORY).pluck().get() === 0) return undefined
   return database.prepare<[], AppliedMigration>(SELECT_HISTORY).all()
 }
 

@@ -41,11 +41,6 @@ export function numbered(values: readonly unknown[]): Record<string, unknown> {
   return Object.fromEntries(values.map((value, index) => [index + 1, value]))
 }
 
-export function hasTable(database: Database, name: string): boolean {
-  const sql = `SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name = ?`
-  return database.prepare(sql).pluck().get(name) === 1
-}
-
 /** The statements of `SharedStatements` on SQLite. */
 export interface SqliteSharedStatements extends SharedStatements {
   /** Runs a statement at once, within a write of the queue or a read of the view. */

@@ -1,7 +1,7 @@
 import type { UserChanges } from '../../users/user-changes.ts'
 import { BASELINE_ROWS, type ChangeRow, createChangeStore } from '../create-change-store.ts'
 import type { Database } from './sqlite-driver.ts'
-import { hasTable, type SqliteParts } from './sqlite-statements.ts'
+import type { SqliteParts } from './sqlite-statements.ts'
 import { REPRESENTATION } from './sqlite-user-rows.ts'
 
 type FeedRow = readonly [mark: string, baseline: number, forgotten: string, end: string]
@@ -40,7 +40,7 @@ const COUNT_DELETIONS = `SELECT count(*) FROM user_changes WHERE deleted_at IS N
 
 /** Call it for a database that was put back: a follower may have read changes that it does not have. */
 export function expireCursors(database: Database): void {
-  if (hasTable(database, 'user_feed')) database.exec(`UPDATE user_feed SET mark = ${NEW_MARK}`)
+  database.exec(`UPDATE user_feed SET mark = ${NEW_MARK}`)
 }
 
 /** The feed in SQLite: each page shows one moment of the database. */

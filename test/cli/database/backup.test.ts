@@ -6,7 +6,7 @@ import { openPlace } from '../../support/command-place.ts'
 import { emailsIn, filesOf, modeOf } from '../../support/databases.ts'
 import { ask } from '../../support/json-requests.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
-import { runCommand, stdoutOf } from '../../support/run-command.ts'
+import { stdoutOf } from '../../support/run-command.ts'
 
 test('backup of a running service is one file of mode 600 with all acknowledged users, which can be served', async () => {
   const place = openPlace({ users: 1 })
@@ -40,16 +40,6 @@ test('backup replaces an older one, whatever its mode, removes the partial files
   expect(emailsIn(place.file)).toHaveLength(3)
   expect(modeOf(place.file)).toBe(0o600)
   expect(filesOf(place.file)).toEqual(['copy.db', ...staying])
-})
-
-test('backup of an older schema keeps it, and migrates nothing', async () => {
-  const { cwd, path, run } = openPlace({ users: 5, migrations: 2 })
-  const before = readFileSync(path)
-  expect((await run('backup', 'copy.db')).code).toBe(0)
-  expect(readFileSync(path).equals(before)).toBe(true)
-  const env = { DATABASE_URL: 'copy.db' }
-  const { stdout } = await runCommand({ cwd, args: ['migrate', '--status'], env })
-  expect(stdout.match(/applied/g)).toHaveLength(2)
 })
 
 test.each([

@@ -22,27 +22,6 @@ test('check says that a database is sound, also while a service writes to it', a
   expect(checked).toEqual(sound)
 })
 
-test('check names the migrations that are pending, applies none, and prints the same as JSON', async () => {
-  const { path, run } = openPlace({ users: 20, migrations: 2 })
-  const { code, stdout } = await run('check')
-  expect(code).toBe(0)
-  expect(stdout).toMatch(
-    /^\.\/data\/users\.db: sound\npending, for the next start or `migrate`: 0003_\w+, 0004_/,
-  )
-  const checked = async () => {
-    const { code, stdout, stderr } = await run('check', '--json')
-    return { code, stderr, ...JSON.parse(stdout) }
-  }
-  const sound = { code: 0, stderr: '', database: './data/users.db', sound: true, faults: [] }
-  expect(await checked()).toEqual({
-    ...sound,
-    pending: expect.arrayContaining(['0003_keep_idempotency_keys']),
-  })
-  execute(path, 'DROP TRIGGER users_deleted')
-  const faults = ['the trigger users_deleted is missing']
-  expect(await checked()).toMatchObject({ code: 3, sound: false, faults })
-})
-
 const UNCHECKED = 'PRAGMA ignore_check_constraints = ON;'
 
 /** What is found after this SQL; without any, an index is spoiled that no SQL can spoil. */

@@ -1,6 +1,5 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { migrationsFor } from '../../../src/storage/migrations.ts'
 import { migratePostgres } from '../../../src/storage/postgres/postgres-migrator.ts'
 import { makeDatabase } from '../../faults/databases.ts'
 import { byEngine, engine } from '../../support/engine.ts'
@@ -12,11 +11,11 @@ import { runCommand } from '../../support/run-command.ts'
 import { executeSql, selectRows } from '../../support/sql.ts'
 import { untilPasses } from '../../support/until.ts'
 
-/** The database of a release that did not index words, and commands on it. */
+/** A database whose users have no words yet, and commands on it. */
 async function openOlder(users: number) {
   const cwd = temporaryFolder()
   const path = join(cwd, 'users.db')
-  if (engine === 'sqlite') makeDatabase(path, { users, migrations: 12 })
+  if (engine === 'sqlite') makeDatabase(path, { users })
   const url = engine === 'sqlite' ? path : await olderPostgres(users)
   const env = { DATABASE_URL: url }
   const faults = async () => {
@@ -32,9 +31,9 @@ async function openOlder(users: number) {
 
 async function olderPostgres(users: number): Promise<string> {
   const url = await newPostgresDatabase()
-  const migrations = migrationsFor('postgres').slice(0, 8)
-  await migratePostgres({ connections: connectTo(url), migrations, now: Date.now })
+  await migratePostgres({ connections: connectTo(url), now: Date.now })
   await executeSql(url, insertUsers(1, users))
+  await executeSql(url, 'UPDATE users_words_state SET indexed_through = 0')
   return url
 }
 

@@ -1,20 +1,13 @@
 import { expect, test } from 'vitest'
-import { migrationsFor } from '../../../src/storage/migrations.ts'
-import { migratePostgres } from '../../../src/storage/postgres/postgres-migrator.ts'
 import type { IndexingProgress, Storage } from '../../../src/storage/storage.ts'
 import {
-  connectTo,
   holdOpen,
   insertUsers,
   openStorage,
   tasksOn,
   untilWaiting,
 } from '../../support/postgres-connections.ts'
-import {
-  copyPostgresTemplate,
-  newPostgresDatabase,
-  queryPostgres,
-} from '../../support/postgres-databases.ts'
+import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-databases.ts'
 import { untilPasses } from '../../support/until.ts'
 import { ALL } from '../../support/user-scan.ts'
 
@@ -44,11 +37,8 @@ function found(storage: Storage, word: string): Promise<number | undefined> {
 }
 
 test('an interrupted indexing goes on where it was', async () => {
-  const url = await newPostgresDatabase()
-  // Of a release that does not index words.
-  const migrations = migrationsFor('postgres').slice(0, 8)
-  await migratePostgres({ connections: connectTo(url), migrations, now: Date.now })
-  await queryPostgres(url, insertUsers(1, 3000))
+  const { url, sql } = await newFilled(3000)
+  await sql('DELETE FROM users_without_words; UPDATE users_words_state SET indexed_through = 0')
   const aborting = new AbortController()
   const seen: number[] = []
   const first = tasksOn(url).migrate({

@@ -145,17 +145,18 @@ describe('the source', () => {
   })
 })
 
-test('source and target are refused if they are older or of another program, and stay as they were', async () => {
+test('source and target are refused if they are of an unreleased version or another program, and stay as they were', async () => {
   const folder = temporaryFolder()
-  const [older, cats] = [join(folder, 'older.db'), join(folder, 'cats.db')]
-  makeDatabase(older, { users: 3, migrations: 9 })
+  const [early, cats] = [join(folder, 'early.db'), join(folder, 'cats.db')]
+  makeDatabase(early, { users: 3 })
+  execute(early, `UPDATE schema_migrations SET hash = 'x'`)
   execute(cats, 'CREATE TABLE cats (id INTEGER)')
-  const before = [older, cats].map(path => readFileSync(path))
+  const before = [early, cats].map(path => readFileSync(path))
   for (const openEnd of [openSource, openTarget]) {
-    await expect(openEnd(older)).rejects.toThrow(REFUSALS.older)
+    await expect(openEnd(early)).rejects.toThrow(REFUSALS.unreleased)
     await expect(openEnd(cats)).rejects.toThrow('of another program')
   }
-  expect([older, cats].map(path => readFileSync(path))).toEqual(before)
+  expect([early, cats].map(path => readFileSync(path))).toEqual(before)
 })
 
 describe('the target', () => {

@@ -44,7 +44,7 @@ export async function examine(path: string, { withWords = false } = {}) {
     const pending = migrations.slice(applied.length).map(({ name }) => name)
     // Each means nothing once an earlier one has found faults.
     faults.push(...integrityFaults(database))
-    if (faults.length === 0) {
+    if (faults.length === 0 && applied.length > 0) {
       faults.push(...schemaFaults(database, migrations.slice(0, applied.length)))
     }
     const isCurrent = pending.length === 0
@@ -83,7 +83,6 @@ function schemaOf(database: Database): readonly SchemaRow[] {
 }
 
 function schemaAfter(migrations: readonly Migration[]): readonly SchemaRow[] {
-  if (migrations.length === 0) return []
   const fresh = new Database(':memory:')
   try {
     migrate(fresh, migrations, Date.now)

@@ -25,7 +25,6 @@ import { requireFile } from '../inspect-database.ts'
 import { createPrivately } from '../open-sqlite.ts'
 import type { Database } from '../sqlite-driver.ts'
 import { asUnusable, EMPTY, explainErrors, IN_USE } from '../sqlite-errors.ts'
-import { hasTable } from '../sqlite-statements.ts'
 import { expireCursors } from '../sqlite-user-changes.ts'
 import { examine } from './find-faults.ts'
 import { leaveWal, withDatabase, withPartialDatabase } from './partial-database.ts'
@@ -192,11 +191,11 @@ function replaceFile(
 
 /** Clients cache lists by their revision: if one came twice, they would keep an old list. */
 function beginLaterRevision(copy: Database, least: number): void {
-  if (hasTable(copy, 'users_summary')) copy.prepare(BEGIN_LATER_REVISION).run(least)
+  copy.prepare(BEGIN_LATER_REVISION).run(least)
   expireCursors(copy)
 }
 
-/** 0 if the database is damaged or its schema has no revision. */
+/** 0 if the database is damaged or of another program. */
 function revisionIn(database: Database): number {
   try {
     return database.prepare<[], number>('SELECT revision FROM users_summary').pluck().get() ?? 0

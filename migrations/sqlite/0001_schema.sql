@@ -1,0 +1,254 @@
+-- The database of the service on SQLite. Triggers keep what follows from the users, so that it is right whoever writes.
+
+-- AUTOINCREMENT never gives out the id of a deleted user again. Times are text such as 2026-01-31T12:00:00.000Z, which sorts as
+-- it is and needs no formatting. updated_at grows with each change of a row, so it identifies the version of a user. The service
+-- writes name_lower, because lower() of SQLite knows ASCII only; e-mails are ASCII.
+CREATE TABLE users (
+  id INTEGER CONSTRAINT users_primary_key PRIMARY KEY AUTOINCREMENT,
+  name TEXT NOT NULL,
+  name_lower TEXT NOT NULL,
+  email TEXT NOT NULL,
+  password_digest TEXT,
+  created_at TEXT NOT NULL,
+  updated_at TEXT NOT NULL,
+  CONSTRAINT users_name_chars CHECK (length(name) BETWEEN 1 AND 255),
+  CONSTRAINT users_email_chars CHECK (length(email) BETWEEN 1 AND 254),
+  CONSTRAINT users_password_digest_phc CHECK (password_digest LIKE '$%'),
+  CONSTRAINT users_times CHECK (length(created_at) = 24 AND length(updated_at) = 24)
+) STRICT;
+
+-- No two users have one e-mail, and a user is found by it.
+CREATE UNIQUE INDEX users_email_unique ON users (lower(email));
+
+-- The orders of lists. SQLite adds the id to each entry of an index.
+CREATE INDEX users_by_name ON users (name_lower);
+CREATE INDEX users_by_created_at ON users (created_at);
+CREATE INDEX users_by_updated_at ON users (updated_at);
+
+-- How many users there are, and a number that grows with each change of them. lists_id tells the lists of this database from those
+-- of every other, whose revisions count from 1 too.
+CREATE TABLE users_summary (
+  singleton INTEGER CONSTRAINT users_summary_primary_key PRIMARY KEY,
+  revision INTEGER NOT NULL,
+  user_count INTEGER NOT NULL,
+  lists_id TEXT NOT NULL,
+  CONSTRAINT users_summary_singleton CHECK (singleton = 1)
+) STRICT;
+
+INSERT INTO users_summary (singleton, revision, user_count, lists_id) VALUES (1, 1, 0, lower(hex(randomblob(6))));
+
+-- The beginnings of the words of each user, by the id of the user: an inverted index that holds no text to read back. The
+-- service writes it, because SQLite knows neither letters nor accents.
+CREATE VIRTUAL TABLE users_words USING fts5(
+  prefixes, content = '', contentless_delete = 1, detail = none, tokenize = 'ascii'
+);
+
+-- Which users are in it: all if indexed_through is null, else those with an id up to that. The service builds an index of another
+-- version anew, and so this one.
+CREATE TABLE users_words_state (
+  singleton INTEGER CONSTRAINT users_words_state_primary_key PRIMARY KEY,
+  words_version INTEGER NOT NULL,
+  indexed_through INTEGER,
+  CONSTRAINT users_words_state_singleton CHECK (singleton = 1)
+) STRICT;
+
+INSERT INTO users_words_state (singleton, words_version, indexed_through) VALUES (1, 0, 0);
+
+-- Users written by a service whose rules of words are older than those of the index. One with newer rules adds their words.
+CREATE TABLE users_without_words (
+  id INTEGER CONSTRAINT users_without_words_primary_key PRIMARY KEY
+) STRICT;
+
+-- The feed: the latest change of each user, deletions among them, by the revision of the list that it made.
+CREATE TABLE user_changes (
+  id INTEGER CONSTRAINT user_changes_primary_key PRIMARY KEY,
+  revision INTEGER NOT NULL,
+  deleted_at TEXT
+) STRICT;
+
+-- The order in which followers read it.
+CREATE UNIQUE INDEX user_changes_by_revision ON user_changes (revision);
+
+-- The oldest deletions, which are forgotten first.
+CREATE INDEX user_changes_of_deleted ON user_changes (revision) WHERE deleted_at IS NOT NULL;
+
+-- mark: of this feed, new when cursors must expire, as after a restore. Users up to the id baseline_through without a change
+-- were there before the feed. All deletions up to the revision forgotten_through may be forgotten.
+CREATE TABLE user_feed (
+  singleton INTEGER CONSTRAINT user_feed_primary_key PRIMARY KEY,
+  mark TEXT NOT NULL,
+  baseline_through INTEGER NOT NULL,
+  forgotten_through INTEGER NOT NULL,
+  CONSTRAINT user_feed_singleton CHECK (singleton = 1)
+) STRICT;
+
+INSERT INTO user_feed (singleton, mark, baseline_through, forgotten_through) VALUES (1, lower(hex(randomblob(8))), 0, 0);
+
+-- The summary and the feed of a new user.
+CREATE TRIGGER users_inserted AFTER INSERT ON users BEGIN
+  UPDATE users_summary SET revision = revision + 1, user_count = user_count + 1 WHERE singleton = 1;
+  INSERT INTO user_changes (id, revision) SELECT NEW.id, revision FROM users_summary WHERE singleton = 1
+  ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, deleted_at = NULL;
+END;
+
+-- The same for a change. A digest may be replaced by another digest of the same password: clients cannot see that, so their lists
+-- stay valid.
+CREATE TRIGGER users_updated AFTER UPDATE OF id, name, name_lower, email, created_at, updated_at ON users BEGIN
+  UPDATE users_summary SET revision = revision + 1 WHERE singleton = 1;
+  INSERT INTO user_changes (id, revision) SELECT NEW.id, revision FROM users_summary WHERE singleton = 1
+  ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, deleted_at = NULL;
+END;
+
+-- The same for a deletion.
+CREATE TRIGGER users_deleted AFTER DELETE ON users BEGIN
+  UPDATE users_summary SET revision = revision + 1, user_count = user_count - 1 WHERE singleton = 1;
+  INSERT INTO user_changes (id, revision, deleted_at)
+  SELECT OLD.id, revision, strftime('%Y-%m-%dT%H:%M:%fZ', 'now') FROM users_summary WHERE singleton = 1
+  ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, deleted_at = excluded.deleted_at;
+END;
+
+-- Which Idempotency-Key created which user, and the answer that was given: the user as it was then. expires_at is in milliseconds
+-- since the epoch.
+CREATE TABLE idempotency_keys (
+  key_hash BLOB CONSTRAINT idempotency_keys_primary_key PRIMARY KEY,
+  user_id INTEGER NOT NULL,
+  fingerprint TEXT,
+  user_version TEXT,
+  user_json TEXT,
+  expires_at INTEGER NOT NULL,
+  CONSTRAINT idempotency_keys_hash CHECK (length(key_hash) = 32)
+) STRICT, WITHOUT ROWID;
+
+-- For the trigger below, and for the keys that expire first.
+CREATE INDEX idempotency_keys_by_user ON idempotency_keys (user_id);
+CREATE INDEX idempotency_keys_by_expiry ON idempotency_keys (expires_at);
+
+-- Deleting a user deletes the answer and leaves the key used.
+CREATE TRIGGER users_deleted_with_answers AFTER DELETE ON users BEGIN
+  UPDATE idempotency_keys SET fingerprint = NULL, user_version = NULL, user_json = NULL
+  WHERE user_id = OLD.id;
+END;
+
+-- Random keys, which sign cursors. The first process that finds them missing creates them.
+CREATE TABLE signing_keys (
+  name TEXT CONSTRAINT signing_keys_primary_key PRIMARY KEY,
+  key BLOB NOT NULL,
+  CONSTRAINT signing_keys_length CHECK (length(key) = 32)
+) STRICT, WITHOUT ROWID;
+
+-- How far the import of a file has come. It is stored together with the imported users, so that an interrupted import can go on.
+-- records_hash is SHA-256 of the records so far, by which the file is recognised. An import that is not finished does not begin
+-- again by mistake.
+CREATE TABLE imports (
+  source TEXT CONSTRAINT imports_primary_key PRIMARY KEY,
+  record_count INTEGER NOT NULL,
+  records_hash BLOB NOT NULL,
+  rejects_bytes INTEGER NOT NULL,
+  created_count INTEGER NOT NULL,
+  updated_count INTEGER NOT NULL,
+  unchanged_count INTEGER NOT NULL,
+  skipped_count INTEGER NOT NULL,
+  refused_count INTEGER NOT NULL,
+  is_finished INTEGER NOT NULL DEFAULT 0,
+  updated_at TEXT NOT NULL,
+  CONSTRAINT imports_records_hash CHECK (length(records_hash) = 32),
+  CONSTRAINT imports_is_finished CHECK (is_finished IN (0, 1))
+) STRICT, WITHOUT ROWID;
+
+-- The mark of a copy from another database that is not complete. A database with this mark is not used for anything else.
+CREATE TABLE unfinished_copies (
+  singleton INTEGER CONSTRAINT unfinished_copies_primary_key PRIMARY KEY,
+  CONSTRAINT unfinished_copies_singleton CHECK (singleton = 1)
+) STRICT;
+
+-- Keys that requests carry. Only the SHA-256 of a key is stored. Scopes have a blank between them. Times are milliseconds
+-- since the epoch; a key without expires_at never expires, and one without last_used_at was never used.
+CREATE TABLE api_keys (
+  name TEXT CONSTRAINT api_keys_primary_key PRIMARY KEY,
+  key_hash BLOB NOT NULL,
+  scopes TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  expires_at INTEGER,
+  last_used_at INTEGER,
+  CONSTRAINT api_keys_hash_unique UNIQUE (key_hash),
+  CONSTRAINT api_keys_hash_length CHECK (length(key_hash) = 32),
+  CONSTRAINT api_keys_name_chars CHECK (length(name) BETWEEN 1 AND 64),
+  CONSTRAINT api_keys_some_scopes CHECK (scopes <> '')
+) STRICT, WITHOUT ROWID;
+
+-- A random number, new with each change of the keys that is not just a use, so that every process notices the change.
+CREATE TABLE api_key_changes (
+  singleton INTEGER CONSTRAINT api_key_changes_primary_key PRIMARY KEY,
+  mark INTEGER NOT NULL,
+  CONSTRAINT api_key_changes_singleton CHECK (singleton = 1)
+) STRICT;
+
+-- Each of these three writes a new mark.
+CREATE TRIGGER api_keys_inserted AFTER INSERT ON api_keys BEGIN
+  INSERT INTO api_key_changes (singleton, mark) VALUES (1, abs(random() % 281474976710656))
+  ON CONFLICT (singleton) DO UPDATE SET mark = excluded.mark;
+END;
+
+CREATE TRIGGER api_keys_updated AFTER UPDATE OF name, key_hash, scopes, created_at, expires_at ON api_keys BEGIN
+  INSERT INTO api_key_changes (singleton, mark) VALUES (1, abs(random() % 281474976710656))
+  ON CONFLICT (singleton) DO UPDATE SET mark = excluded.mark;
+END;
+
+CREATE TRIGGER api_keys_deleted AFTER DELETE ON api_keys BEGIN
+  INSERT INTO api_key_changes (singleton, mark) VALUES (1, abs(random() % 281474976710656))
+  ON CONFLICT (singleton) DO UPDATE SET mark = excluded.mark;
+END;
+
+-- Which clients a rule of the limits denies, and until when, in milliseconds since the epoch. lasts_ms is the length of the ban
+-- when it was made: even if the clock is set back, no more than that is left of it.
+CREATE TABLE bans (
+  rule TEXT NOT NULL,
+  client_key TEXT NOT NULL,
+  ends_at INTEGER NOT NULL,
+  lasts_ms INTEGER,
+  CONSTRAINT bans_primary_key PRIMARY KEY (rule, client_key)
+) STRICT, WITHOUT ROWID;
+
+-- The order in which bans end and are listed.
+CREATE INDEX bans_by_end ON bans (ends_at);
+
+-- The clock by which bans end: offset_ms and the milliseconds since the machine started, for the start named boot_id (Linux). The first
+-- process after a start writes it, and the others obey it, so that a clock that is set later shortens no ban.
+CREATE TABLE ban_clock (
+  singleton INTEGER CONSTRAINT ban_clock_primary_key PRIMARY KEY,
+  boot_id TEXT NOT NULL,
+  offset_ms INTEGER NOT NULL,
+  CONSTRAINT ban_clock_singleton CHECK (singleton = 1)
+) STRICT;
+
+-- Which process has changed the bans: `mark` is random and new with each change. A process reads the rows of the others. It sets
+-- is_acting for the time of its transaction; a change without that belongs to the writer ''. changed_at is in seconds since the epoch.
+CREATE TABLE ban_changes (
+  writer TEXT CONSTRAINT ban_changes_primary_key PRIMARY KEY,
+  mark INTEGER NOT NULL DEFAULT 0,
+  changed_at INTEGER NOT NULL DEFAULT (unixepoch()),
+  is_acting INTEGER NOT NULL DEFAULT 0
+) STRICT, WITHOUT ROWID;
+
+INSERT INTO ban_changes (writer) VALUES ('');
+
+-- Each of these three writes a new mark of its writer.
+CREATE TRIGGER bans_inserted AFTER INSERT ON bans BEGIN
+  UPDATE ban_changes SET mark = abs(random() % 281474976710656), changed_at = unixepoch()
+  WHERE writer = coalesce((SELECT writer FROM ban_changes WHERE is_acting), '');
+END;
+
+CREATE TRIGGER bans_updated AFTER UPDATE ON bans BEGIN
+  UPDATE ban_changes SET mark = abs(random() % 281474976710656), changed_at = unixepoch()
+  WHERE writer = coalesce((SELECT writer FROM ban_changes WHERE is_acting), '');
+END;
+
+CREATE TRIGGER bans_deleted AFTER DELETE ON bans BEGIN
+  UPDATE ban_changes SET mark = abs(random() % 281474976710656), changed_at = unixepoch()
+  WHERE writer = coalesce((SELECT writer FROM ban_changes WHERE is_acting), '');
+END;
+
+-- The rows of processes that have made no change for a day are deleted when a process makes its first one.
+CREATE TRIGGER ban_changes_inserted AFTER INSERT ON ban_changes BEGIN
+  DELETE FROM ban_changes WHERE writer <> '' AND changed_at < unixepoch() - 86400;
+END;
