@@ -16,7 +16,10 @@ const MAX_HASHING_THREADS = 4
  */
 export async function openUserImport(
   config: Config,
-  { isDryRun = false }: { readonly isDryRun?: boolean } = {},
+  {
+    isDryRun = false,
+    takesBareDigests,
+  }: { readonly isDryRun?: boolean; readonly takesBareDigests?: boolean } = {},
 ) {
   const blocklist = await openBlocklist(config)
   const { store, close } = await openStore(config, isDryRun).catch(async error => {
@@ -27,7 +30,7 @@ export async function openUserImport(
   const passwords = createPasswordHasher({ maxConcurrent, blocklist })
   const parts = {
     store,
-    rules: createImportRules(config),
+    rules: createImportRules({ ...config, takesBareDigests }),
     passwords: isDryRun ? createTrialHasher(passwords) : passwords,
     endsAtConflict: !isDryRun,
   }

@@ -27,6 +27,7 @@ import { inputFormatOf, openRecords } from './read-records.ts'
 export interface ImportFlags extends InputFlags, ColumnFlags, JsonFlags {
   readonly file: string
   readonly onConflict: ConflictPolicy
+  readonly passwords?: 'plain'
   readonly rejects?: string
   readonly resume?: boolean
   readonly restart?: boolean
@@ -53,7 +54,10 @@ export async function importUsers(terminal: Terminal, flags: ImportFlags): Promi
     const input = openRecords(file, { format, columns, terminal, signal })
     const sink = rejects === undefined ? undefined : createRejectsSink(rejects)
     const showRejected = createRejectsDisplay(terminal)
-    const { run, close } = await openUserImport(config, { isDryRun })
+    const { run, close } = await openUserImport(config, {
+      isDryRun,
+      takesBareDigests: flags.passwords === 'plain',
+    })
     const startedAt = performance.now()
     try {
       const result = await run({

@@ -32,6 +32,10 @@ export function addTransferCommands(program: Command, { terminal, run }: Command
     '--name-from <FIELD>',
     'name users without a name by the part of the email before the @',
   )
+  const plain = new Option(
+    '--passwords <KIND>',
+    'take passwords of 32, 40, 64 or 128 hexadecimal digits, which are mostly digests',
+  )
   const restart = new Option('--restart', 'start at the first row, also after an interruption')
   const dryRun = new Option('--dry-run', 'report what the import would do, and change nothing')
   program
@@ -45,6 +49,7 @@ export function addTransferCommands(program: Command, { terminal, run }: Command
     .option('--column <COLUMN=FIELD>', takeColumn, collect)
     .option('--ignore <COLUMN>', ignore, collect)
     .addOption(nameFrom.choices(['email']))
+    .addOption(plain.choices(['plain']))
     .addOption(policy.choices(CONFLICT_POLICIES).default('fail'))
     .option('--rejects <FILE>', 'write line and errors of each rejected row to it, as NDJSON')
     .option('--resume', 'continue an interrupted import of this file')

@@ -88,8 +88,8 @@ export function createPasswordHasher(
     verify: (digest: string, password: string): Promise<boolean> =>
       inTurn(async () => {
         const known = parseDigest(digest)
-        const isJudged = (form: string) => Buffer.byteLength(form) <= judgedBytesOf(known)
-        const form = await findVerified(known, formsOf(password).filter(isJudged))
+        const forms = formsOf(password).filter(form => isJudgedWhole(known, form))
+        const form = await findVerified(known, forms)
         return form !== undefined
       }),
 
@@ -113,7 +113,7 @@ export function createPasswordHasher(
         return { form, tookMs: performance.now() - startedAt }
       })
       if (form !== undefined) {
-        return Buffer.byteLength(form) < judgedBytesOf(known) ? 'whole' : 'beginning'
+        return isJudgedWhole(known, form) ? 'whole' : 'beginning'
       }
       const restMs = timing.restOf({ kind: known?.kind ?? '', tookMs, runs: forms.length })
       asleep++
@@ -154,8 +154,8 @@ async function findVerified(
   return undefined
 }
 
-function judgedBytesOf(digest: Digest | undefined): number {
-  return digest?.judgedBytes ?? Infinity
+function isJudgedWhole(digest: Digest | undefined, form: string): boolean {
+  return Buffer.byteLength(form) < (digest?.judgedBytes ?? Infinity)
 }
 
 /** What a digest may be of: another system may have made it from a password that was not normalised. */

@@ -17,15 +17,22 @@ const FAMILIES = [
   parseRfc2307,
 ]
 
-/** Nobody begins a password so, and a digest that is damaged still does. The shorter beginnings are left out. */
-const BEGINNING =
-  /^(?:\$argon2(?:id|i|d)\$|argon2\$argon2|bcrypt(?:_sha256)?\$\$2|\$(?:bcrypt_sha256|wp)\$2|\$pbkdf2(?:-sha\d+)?\$|pbkdf2[_:]sha\d|\$(?:fire)?scrypt\$|scrypt(?::|\$[^$]+\$)\d+[$:]|(?:md5|sha1)\$[^$]*\$[\da-f]{32}|\{(?:bcrypt|BLF-CRYPT|CRYPT)\}\$|\{S?(?:SHA|SHA256|SHA512|MD5)\}[A-Za-z\d+/]{16})/i
+/** `{argon2@…}` of Spring, `{BLF-CRYPT}` of Dovecot and all others, and the `3|` of Nextcloud. What follows names its kind. */
+const WRAPPER = /^(?:\{[^{}\s]{1,64}\}|[123]\|)(?=[^{}\s]*[$:])/
+
+/** What only digests begin with: of known kinds, which may be damaged, and then of all others. */
+const KNOWN_FORM =
+  /^(?:\{[^{}\s]{1,64}\}|[123]\|)?(?:\$argon2(?:id|i|d)\$|argon2\$argon2|bcrypt(?:_sha256)?\$\$2|\$2[abxy]\$\d\d\$|\$(?:bcrypt_sha256|wp)\$2|\$pbkdf2(?:-sha\d+)?\$|pbkdf2[_:]sha\d|:pbkdf2:|\$(?:fire|fb)?scrypt\$|scrypt:\d+:|\$[56]\$\S{43}|\$[PH]\$\S{31})\S*$|^\{S?(?:SHA|SHA256|SHA512|MD5)\}[A-Za-z\d+/]{16}/i
+const OTHER_FORM =
+  /^(?:\$[\w.,=@-]{1,40}\$\S*|\{[^{}\s]{1,64}\}\S+|\{noop\}.*|\d\|\$\S*|:(?:A|B|argon2|bcrypt|pbkdf2\S*):\S+|\*[\da-f]{40}|scrypt\$[^$\s]+\$\d+\$\S*|(?:md5|sha1)\$[^$\s]*\$[\da-f]{32,})$/is
 
 /** A digest in any spelling of any known system. Undefined for any other text. */
 export function parseDigest(text: string): Digest | undefined {
-  for (const parse of FAMILIES) {
-    const digest = parse(text)
-    if (digest !== undefined) return digest
+  for (const spelled of new Set([text, text.replace(WRAPPER, '')])) {
+    for (const parse of FAMILIES) {
+      const digest = parse(spelled)
+      if (digest !== undefined) return digest
+    }
   }
   return undefined
 }
@@ -35,9 +42,21 @@ export function canonicalOf(digest: string): string {
   return parseDigest(digest)?.text ?? digest
 }
 
-/** Whether a text is, or was meant to be, a digest rather than a password. */
-export function isDigestLike(text: string): boolean {
-  return BEGINNING.test(text) || parseDigest(text) !== undefined
+/**
+ * Whether a text is, or was meant to be, a digest rather than a password: of a `known` kind, or of one of the `other` kinds that
+ * cannot be verified.
+ */
+export function digestLikeness(text: string): 'known' | 'other' | undefined {
+  if (KNOWN_FORM.test(text) || parseDigest(text) !== undefined) return 'known'
+  return OTHER_FORM.test(text) ? 'other' : undefined
+}
+
+/** How long MD5, SHA-1, SHA-256 and SHA-512 are in hexadecimal digits, alone or with a salt after a colon. */
+const BARE = /^(?:[\da-f]{32}|[\da-f]{40}|[\da-f]{64}|[\da-f]{128})(?::|$)/i
+
+/** Whether a text may be a digest of MD5 or SHA without anything that says so. */
+export function isBareDigestLike(text: string): boolean {
+  return BARE.test(text)
 }
 
 /** Whether a digest is at least as hard to guess as one of this service. */

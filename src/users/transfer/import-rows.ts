@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { FieldError } from '../../errors.ts'
 import { instantMs, instantText, MAX_SHOWN_MS, MIN_SHOWN_MS, NO_INSTANT } from '../../http/query.ts'
 import type { PasswordHasher } from '../passwords/hasher.ts'
-import { isDigestLike, parseDigest } from '../passwords/parse-digest.ts'
+import { digestLikeness, isBareDigestLike, parseDigest } from '../passwords/parse-digest.ts'
 import { MAX_ID } from '../stored-user.ts'
 import {
   createUserFields,
@@ -42,6 +42,7 @@ export interface Prepared {
 const time = z.unknown().transform((value, context) => {
   if (isShownTime(value)) return value
   const text = toIsoText(value)
+  if (typeof text === 'string' && ZERO_DATE.test(text)) return undefined
   const isZoneless = typeof text === 'string' && ZONELESS.test(text)
   const { data } = ISO_TEXT.safeParse(text)
   const ms = data === undefined ? Number.NaN : instantMs(data)
@@ -64,7 +65,10 @@ function isShownTime(value: unknown): value is string {
 /** Seconds or milliseconds since 1970, of the years 2001 to 2286. */
 const EPOCH = /^[1-9]\d{9}(?:\d{3})?$/
 
-/** ISO 8601 for a time since 1970 or as PostgreSQL prints it. Any other value stays as it is. */
+/** How MySQL says that there is none. */
+const ZERO_DATE = /^0000-00-00(?:T00:00:00(?:\.0+)?)?$/
+
+/** ISO 8601 for a time since 1970 or as databases and languages print it. Any other value stays as it is. */
 function toIsoText(value: unknown): unknown {
   if (typeof value !== 'string' && typeof value !== 'number') return value
   const text = String(value).trim()
@@ -73,7 +77,11 @@ function toIsoText(value: unknown): unknown {
   }
   return typeof value === 'number'
     ? value
-    : text.replace(/^([\d-]{10}) (?=\d)/, '$1T').replace(/ ?UTC$/, 'Z')
+    : text
+        .replace(/^([\d-]{10}) (?=\d)/, '$1T')
+        .replace(/ (?=[+-]\d\d:?\d\d(?: [A-Z]{3,4})?$)/, '')
+        .replace(/([+-]\d{4}) [A-Z]{3,4}$/, '$1')
+        .replace(/ ?UTC$/, 'Z')
 }
 
 const ZONELESS = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?)?$/
@@ -99,26 +107,40 @@ const importFields = {
 /** The names of all fields that a row may have. */
 export const IMPORT_COLUMNS = ['name', 'email', 'password', ...Object.keys(importFields)]
 
+const BARE_DIGEST =
+  'is hexadecimal digits, as digests are: import without this column, or with --passwords plain if they are passwords'
+
 /** The schema of a row: the fields that `user` has in the body of a create, and `importFields`. */
-export function createImportRules(options: UserRulesOptions) {
+export function createImportRules({
+  takesBareDigests = false,
+  ...options
+}: UserRulesOptions & {
+  /** Whether passwords may have the form of a digest of MD5 or SHA. */
+  readonly takesBareDigests?: boolean | undefined
+}) {
   const fields = createUserFields(options)
   const password = z
     .unknown()
-    .refine(value => typeof value !== 'string' || !isDigestLike(value.trim()), {
-      error: 'is a digest: the field for digests is password_digest',
-      abort: true,
+    .superRefine((value, context) => {
+      if (typeof value !== 'string') return
+      const likeness = digestLikeness(value.trim())
+      const isBare = !takesBareDigests && isBareDigestLike(value.trim())
+      if (likeness === undefined && !isBare) return
+      const message = likeness === undefined ? BARE_DIGEST : DIGEST[likeness]
+      context.addIssue({ code: 'custom', message, continue: false })
     })
     .pipe(fields.password)
     .optional()
-  return userSchema({ ...fields, password, ...importFields })
-    .refine(row => row.password == null || row.password_digest == null, {
-      message: 'cannot be given together with password',
-      path: ['password_digest'],
-    })
-    .refine(row => !(row.created_at && row.updated_at) || row.created_at <= row.updated_at, {
-      message: 'is before created_at',
-      path: ['updated_at'],
-    })
+  return userSchema({ ...fields, password, ...importFields }).refine(
+    row => row.password == null || row.password_digest == null,
+    { message: 'cannot be given together with password', path: ['password_digest'] },
+  )
+}
+
+/** What is wrong with a password that is like a digest. */
+const DIGEST = {
+  known: 'is a digest: the field for digests is password_digest',
+  other: 'is a digest of a kind that is not known: import the user without it',
 }
 
 export type ImportRules = ReturnType<typeof createImportRules>
@@ -166,11 +188,13 @@ export async function prepareBatch(
     const { line } = batch[index] as ImportRecord
     if ('errors' in row) return { line, errors: messagesByField(row.errors) }
     const { name, email, password } = row.user
+    const { created_at: createdAt = null, updated_at: updatedAt = null } = row.user
     const user = {
       ...{ id: row.user.id ?? undefined, name, email },
       passwordDigest: row.user.password_digest ?? undefined,
-      createdAt: row.user.created_at ?? undefined,
-      updatedAt: row.user.updated_at ?? undefined,
+      createdAt: createdAt ?? undefined,
+      updatedAt:
+        (createdAt && updatedAt && createdAt > updatedAt ? createdAt : updatedAt) ?? undefined,
     }
     if (password == null) return { line, user }
     // Skipped before its password is hashed, because hashing takes long.

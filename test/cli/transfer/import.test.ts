@@ -123,10 +123,37 @@ test.each([
   [1690000000, '2023-07-22T04:26:40.000Z'],
   ['1690000000123', '2023-07-22T04:26:40.123Z'],
   [1690000000123, '2023-07-22T04:26:40.123Z'],
+  ['2023-07-22 04:26:40 +0200', '2023-07-22T02:26:40.000Z'],
+  ['2023-07-22 04:26:40.1234567 +02:00', '2023-07-22T02:26:40.123Z'],
+  ['2023-07-22 04:26:40.123456 +0000 UTC', '2023-07-22T04:26:40.123Z'],
 ])('import takes the time %j as %s', async (time, stored) => {
   const cwd = folderWith(ndjson([{ ...ANN, created_at: time }]))
   expect((await importing(cwd, 'users.ndjson')).code).toBe(0)
   expect(usersIn(cwd)).toMatchObject([{ created_at: stored, updated_at: stored }])
+})
+
+test('import takes a zero date as left out, and no change before the creation', async () => {
+  const rows = [
+    { ...ANN, created_at: '0000-00-00 00:00:00', updated_at: TIME },
+    { ...ANN, email: 'b@example.com', created_at: TIME, updated_at: '2020-01-31T11:59:59Z' },
+    { ...ANN, email: 'c@example.com', created_at: TIME, updated_at: '0000-00-00' },
+  ]
+  const cwd = folderWith(ndjson(rows))
+  expect((await importing(cwd, 'users.ndjson')).code).toBe(0)
+  const times = { created_at: TIME, updated_at: TIME }
+  expect(usersIn(cwd)).toMatchObject([times, times, times])
+})
+
+test('import --passwords plain takes hexadecimal digits as passwords, and no other digest', async () => {
+  const password = '5f4dcc3b5aa765d61d8327deb882cf99'
+  const rows = [
+    { ...ANN, password },
+    { ...ANN, email: 'b@example.com', password: BCRYPT },
+  ]
+  const cwd = folderWith(ndjson(rows))
+  const { code, stderr } = await importing(cwd, 'users.ndjson', '--passwords', 'plain')
+  expect([code, stderr]).toEqual([3, expect.stringContaining('line 2: password is a digest: ')])
+  expect(usersIn(cwd)).toMatchObject([{ password_digest: expect.stringMatching(/^\$argon2id\$/) }])
 })
 
 test.each(['ndjson', 'csv'])(
@@ -198,6 +225,14 @@ describe('a row is rejected', () => {
   const NO_DIGEST = ['is not a digest of a known kind']
   const COSTLY = ['would take too much memory or time to verify']
   const IS_DIGEST = { password: ['is a digest: the field for digests is password_digest'] }
+  const IS_OTHER = {
+    password: ['is a digest of a kind that is not known: import the user without it'],
+  }
+  const IS_BARE = {
+    password: [
+      'is hexadecimal digits, as digests are: import without this column, or with --passwords plain if they are passwords',
+    ],
+  }
   const BOTH = { password: 'correct horse', password_digest: BCRYPT }
 
   const REJECTED: readonly (readonly [row: unknown, errors: Record<string, string[]>])[] = [
@@ -226,10 +261,8 @@ describe('a row is rejected', () => {
     [{ ...ANN, created_at: true }, { created_at: NO_INSTANT }],
     [{ ...ANN, updated_at: '9999-12-31T23:59:59-01:00' }, { updated_at: NO_INSTANT }],
     [{ ...ANN, created_at: '0000-01-01T00:00:00+01:00' }, { created_at: NO_INSTANT }],
-    [
-      { ...ANN, created_at: TIME, updated_at: '2020-01-31T11:59:59Z' },
-      { updated_at: ['is before created_at'] },
-    ],
+    [{ ...ANN, password: '$1$Xy7Qp2Lm$abc' }, IS_OTHER],
+    [{ ...ANN, password: '5f4dcc3b5aa765d61d8327deb882cf99' }, IS_BARE],
     [{ ...ANN, password_digest: 'secret' }, { password_digest: NO_DIGEST }],
     [{ ...ANN, password_digest: BCRYPT.replace('$04$', '$17$') }, { password_digest: COSTLY }],
     [{ ...ANN, password_digest: 7 }, { password_digest: ['must be a string'] }],
@@ -247,10 +280,10 @@ describe('a row is rejected', () => {
     const latin1 = Buffer.from('{"name":"J\xf6rg","email":"j@example.com"}\n', 'latin1')
     const cwd = folderWith(Buffer.concat([Buffer.from(text), latin1]))
     const stdout = await stdoutOf(importing(cwd, 'users.ndjson', ...KEEP_REJECTS), 3)
-    expect(stdout).toMatch(/^30 rows, 1 created, 29 rejected; /)
+    expect(stdout).toMatch(/^31 rows, 1 created, 30 rejected; /)
     expect(rejectsIn(cwd)).toEqual([
       ...REJECTED.map(([, errors], index) => ({ line: index + 2, errors })),
-      { line: 31, errors: { row: ['is not UTF-8'] } },
+      { line: 32, errors: { row: ['is not UTF-8'] } },
     ])
     expect(modeOf(join(cwd, 'rejects.ndjson'))).toBe(0o600)
     expect(usersIn(cwd)).toMatchObject([ANN])

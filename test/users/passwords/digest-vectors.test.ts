@@ -190,6 +190,39 @@ const VECTORS: Readonly<Record<string, readonly (readonly [digest: string, passw
         'user1password',
       ],
     ],
+    "GoTrue's internal/crypto/password_test.go": [
+      [
+        '$fbscrypt$v=1,n=14,r=8,p=1,ss=Bw==,sk=ou9tdYTGyYm8kuR6Dt0Bp0kDuAYoXrK16mbZO4yGwAn3oLspjnN0/c41v8xZnO1n14J3MjKj1b2g6AUCAlFwMw==$C0sHCg9ek77hsg==$zKVTMvnWVw5BBOZNUdnsalx4c4c7y/w7IS5p6Ut2+CfEFFlz37J9huyQfov4iizN8dbjvEJlM5tQaJP84+hfTw==',
+        'mytestpassword',
+      ],
+    ],
+    "MediaWiki's tests/phpunit/includes/password/Pbkdf2PasswordTest.php": [
+      [':pbkdf2:sha1:4096:20:c2FsdA==:SwB5AbdlSJq+rUnZJvch0GWkKcE=', 'password'],
+    ],
+    "Python's hashlib.pbkdf2_hmac, in MediaWiki's form": [
+      [
+        ':pbkdf2:sha512:1000:64:AAECAwQFBgcICQoLDA0ODw==:Xpx07WjVx4vCIvrmBRj8uOoVVtGqJqtUv2J5bhizSQs7osCteF7W4A61dZDqSIqQjO+dxO6p5FT/Uy7QRBXSXA==',
+      ],
+    ],
+    'libxcrypt and argon2-cffi, behind the schemes of Dovecot, Spring and Nextcloud': [
+      ['{SHA256-CRYPT}$5$rounds=1024$3FXDvgkDn29zZQDR$4s2c1tkT3GB1zZRWRa21iRHhQzptvf.YY5Y63gOOFWA'],
+      [
+        '{SHA512-CRYPT}$6$rounds=1024$m4MkzGllZrkCY/qp$QYDfgPRkEc//Ub33H5gxmgDd2YzdQSDgghXS.c.6AbtXTsrgaOhXmt7aP6YOGzZclTO6Z/.R6D0sKqTg.R1a90',
+      ],
+      [
+        '{ARGON2ID}$argon2id$v=16$m=64,t=2,p=1$c29tZXNhbHQxMjM0NTY3OA$OEBlFys22XldvUhZeW4LIMkT4aMkKqXgzOm7IJRxPCM',
+      ],
+      [
+        '{argon2@SpringSecurity_v5_8}$argon2id$v=16$m=64,t=2,p=1$c29tZXNhbHQxMjM0NTY3OA$OEBlFys22XldvUhZeW4LIMkT4aMkKqXgzOm7IJRxPCM',
+      ],
+      ['1|$2y$04$RQtlsC7ue5hODLwZHch7Sel0enVDRiap0oh/n5J50yj5VZhBrQeE2'],
+      [
+        '2|$argon2i$v=19$m=64,t=2,p=1$c29tZXNhbHQxMjM0NTY3OA$b/I76nyLZb6a/6kpjxTsFU62C46GJANuaxIlxKn8j9Y',
+      ],
+      [
+        '3|$argon2id$v=16$m=64,t=2,p=1$c29tZXNhbHQxMjM0NTY3OA$OEBlFys22XldvUhZeW4LIMkT4aMkKqXgzOm7IJRxPCM',
+      ],
+    ],
     'phpass 0.3 test.php': [['$P$9IQRaTwmfeRo7ud9Fh4E2PdI0S3r.L0', 'test12345']],
     "passlib's tests of phpass": [
       ['$H$9aaaaaSXBjgypwqm.JsMssPLiS8YQ00', 'test1'],
@@ -222,9 +255,16 @@ const KEY = 'lIw9jIqJNe8R3KAH3Yj4rw'
 const HEX = '948c3d8c8a8935ef11dca007dd88f8af'
 const BCRYPT = '04$RQtlsC7ue5hODLwZHch7Sel0enVDRiap0oh/n5J50yj5VZhBrQeE2'
 const SHA_256 = '5B8vYYiY.CVt1RlTTf8KbXBH3hsxY/GNooZaBBGWEc8'
-const PBKDF2 = `$pbkdf2-sha256$i=1000$c2FsdA$${KEY}`
-const SCRYPT = `$scrypt$ln=15,r=8,p=1$c2FsdA$${KEY}`
+/** Twice as long, as Django, Werkzeug and passlib keep SHA-256; then as SHA-1 has it, and as scrypt of Werkzeug. */
+const KEY_32 = 'lIw9jIqJNe8R3KAH3Yj4r5SMPYyKiTXvEdygB92I+K8'
+const KEY_20 = 'lIw9jIqJNe8R3KAH3Yj4r5SMPYw'
+const KEY_64 =
+  'lIw9jIqJNe8R3KAH3Yj4r5SMPYyKiTXvEdygB92I+K+UjD2Miok17xHcoAfdiPivlIw9jIqJNe8R3KAH3Yj4rw'
+const PBKDF2 = `$pbkdf2-sha256$i=1000$c2FsdA$${KEY_32}`
+const SCRYPT = `$scrypt$ln=15,r=8,p=1$c2FsdA$${KEY_64}`
 const FIRESCRYPT = `$firescrypt$ln=14,r=8,p=1$42xEC+ixf3L2lw$${KEY}$Bw$${KEY}`
+
+const GOTRUE = `$fbscrypt$v=1,n=14,r=8,p=1,ss=Bw==,sk=${KEY}==$42xEC+ixf3L2lw==$${KEY}==`
 
 test.each([
   [
@@ -235,7 +275,12 @@ test.each([
   [`$argon2i$v=16$m=64,t=2,p=1$c29tZXNhbHQ$${KEY}`, `$argon2i$m=64,t=2,p=1$c29tZXNhbHQ$${KEY}`],
   [
     ...[`$2b$${BCRYPT}`, `$2a$${BCRYPT}`, `$2y$${BCRYPT}`, `{bcrypt}$2a$${BCRYPT}`],
-    ...[`{BLF-CRYPT}$2y$${BCRYPT}`, `{CRYPT}$2b$${BCRYPT}`, `bcrypt$$2b$${BCRYPT}`],
+    ...[
+      `{BLF-CRYPT}$2y$${BCRYPT}`,
+      `{CRYPT}$2b$${BCRYPT}`,
+      `bcrypt$$2b$${BCRYPT}`,
+      `1|$2y$${BCRYPT}`,
+    ],
     // Bits that say nothing.
     `$2b$${BCRYPT.replace('Sel0', 'Sfl0').replace(/2$/, '3')}`,
   ],
@@ -244,21 +289,27 @@ test.each([
   [
     ...[
       PBKDF2,
-      `$pbkdf2-sha256$i=1000,l=16$c2FsdA==$${KEY}==`,
-      `$pbkdf2-sha256$1000$c2FsdA$${KEY}`,
+      `$pbkdf2-sha256$i=1000,l=32$c2FsdA==$${KEY_32}=`,
+      `$pbkdf2-sha256$1000$c2FsdA$${KEY_32}`,
+      `:pbkdf2:sha256:1000:32:c2FsdA==:${KEY_32}=`,
     ],
-    ...[`pbkdf2_sha256$1000$salt$${KEY}==`, `pbkdf2:sha256:1000$salt$${HEX}`],
+    ...[`pbkdf2_sha256$1000$salt$${KEY_32}=`, `pbkdf2:sha256:1000$salt$${HEX.repeat(2)}`],
   ],
-  [`$pbkdf2-sha1$i=1000$+sFsdA$${KEY}`, `$pbkdf2$1000$.sFsdA$${KEY}`],
+  [`$pbkdf2-sha1$i=1000$+sFsdA$${KEY_20}`, `$pbkdf2$1000$.sFsdA$${KEY_20}`],
   [
     `$pbkdf2-sha1$i=1000$AAECAwQFBgcICQoLDA0ODw$MDEyMzQ1Njc4OTo7PD0+P0BBQkNERUZHSElKS0xNTk8`,
     'AAABAgMEBQYHCAkKCwwNDg8wMTIzNDU2Nzg5Ojs8PT4/QEFCQ0RFRkdISUpLTE1OTw==',
     'AQAAAAAAAAPoAAAAEAABAgMEBQYHCAkKCwwNDg8wMTIzNDU2Nzg5Ojs8PT4/QEFCQ0RFRkdISUpLTE1OTw==',
   ],
-  [SCRYPT, `${SCRYPT}==`, `scrypt:32768:8:1$salt$${HEX}`],
-  [FIRESCRYPT, FIRESCRYPT.replace('+', '-').replace('$Bw$', '$Bw==$')],
+  [SCRYPT, `${SCRYPT}==`, `scrypt:32768:8:1$salt$${HEX.repeat(4)}`],
+  [FIRESCRYPT, FIRESCRYPT.replace('+', '-').replace('$Bw$', '$Bw==$'), GOTRUE],
   ['$P$9IQRaTwmfeRo7ud9Fh4E2PdI0S3r.L0', '$H$9IQRaTwmfeRo7ud9Fh4E2PdI0S3r.L0'],
-  [`$5$salt$${SHA_256}`, `$5$rounds=5000$salt$${SHA_256}`, `{CRYPT}$5$salt$${SHA_256}`],
+  [
+    `$5$salt$${SHA_256}`,
+    `$5$rounds=5000$salt$${SHA_256}`,
+    `{CRYPT}$5$salt$${SHA_256}`,
+    `{SHA256-CRYPT}$5$salt$${SHA_256}`,
+  ],
   ['$ldap-sha1$8J4TQg$CAfc+IBJYhvVFVWRfUgaqnZMnuo', '{SSHA}CAfc+IBJYhvVFVWRfUgaqnZMnurwnhNC'],
   ['$ldap-sha1$$L55TUjtiq8FBorTWAZ0jy6g129A', '{SHA}L55TUjtiq8FBorTWAZ0jy6g129A='],
   ['$ldap-md5$8B6DkA$TeZ6M573l3JiF15BasvEIQ', '{smd5}TeZ6M573l3JiF15BasvEIfAeg5A='],

@@ -4,8 +4,9 @@ import { hashSync as hashBcrypt } from '@node-rs/bcrypt'
 import { expect, test } from 'vitest'
 import { createPasswordHasher } from '../../../src/users/passwords/hasher.ts'
 import {
+  digestLikeness,
+  isBareDigestLike,
   isCurrentDigest,
-  isDigestLike,
   parseDigest,
 } from '../../../src/users/passwords/parse-digest.ts'
 
@@ -66,6 +67,14 @@ test.each([
   '$pbkdf2-sha256$i=0$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
   '$pbkdf2-sha384$i=1000$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
   'pbkdf2_sha256$600000$salt$hash=',
+  // Cut short: what Django, Werkzeug, passlib and MediaWiki write has one length.
+  'pbkdf2_sha256$600000$salt$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
+  `pbkdf2:sha256:1000$salt$${'0'.repeat(62)}`,
+  `scrypt:32768:8:1$salt$${'0'.repeat(126)}`,
+  '$pbkdf2-sha256$29000$c2FsdHNhbHQ$aGFzaGhhc2hoYXNoaGFzaGhhc2g',
+  ':pbkdf2:sha256:1000:32:c2FsdA==:aGFzaGhhc2hoYXNoaGFzaGhhc2g=',
+  '{argon2}{bcrypt}$2b$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy',
+  '4|$2b$10$N9qo8uLOickgx2ZMRZoMyeIjZAgcfl7p92ldGxad68LJZdL17lhWy',
   // From the tests of ASP.NET Identity: one byte less or more, an unknown hash function, a key that is too short.
   'AAABAgMEBQYHCAkKCwwNDg+ukCEMDf0yyQ29NYubggE=',
   'AAABAgMEBQYHCAkKCwwNDg+ukCEMDf0yyQ29NYubggHIVY0sdEUfdyeM+E1LtH1uJgAAAAAAAAAAAAA=',
@@ -106,32 +115,49 @@ test.each([
   expect(await createPasswordHasher().verifyEvenly(digest, PASSWORD)).toBe(false)
 })
 
+const HEX = '5f4dcc3b5aa765d61d8327deb882cf99'
+
 test.each([
-  ...[`{CRYPT}${BCRYPT}`, 'pbkdf2_sha256$600000$salt$hash=', 'scrypt:32768:8:1$salt'],
-  ...[
-    '$argon2id$v=19$m=65536',
-    '{ssha}CAfc+IBJYhvVFVWR',
-    'bcrypt$$2b$12$',
-    `$6$s$${'a'.repeat(85)}.`,
-  ],
+  ...[`{CRYPT}${BCRYPT}`, `1|${BCRYPT}`, '{argon2@SpringSecurity_v5_8}$argon2id$v=19$m=1'],
+  ...['pbkdf2_sha256$600000$salt$hash=', 'scrypt:32768:8:1$salt', '$argon2id$v=19$m=65536'],
+  ...['{ssha}CAfc+IBJYhvVFVWR', 'bcrypt$$2b$12$', `$6$s$${'a'.repeat(85)}.`],
   ...['$P$9IQRaTwmfeRo7ud9Fh4E2PdI0S3r.L0', `$2b$31$${'a'.repeat(53)}`],
-  ...['scrypt$salt$16384$8$1$hash=', `sha1$salt$${'0'.repeat(40)}`, `md5$$${'0'.repeat(32)}`],
-])('%j looks like a digest', text => {
-  expect(isDigestLike(text)).toBe(true)
+  ...['$fbscrypt$v=1,n=14,r=8,p=1,ss=Bw==,sk=a$b$c', ':pbkdf2:sha512:30000:64:a:b'],
+])('%j looks like a digest of a known kind', text => {
+  expect(digestLikeness(text)).toBe('known')
 })
 
 test.each([
-  '$5$bills',
-  '$P$rince',
-  '$2b or not',
-  '{MD5} and horse',
-  'scrypt: salt',
-  'scrypt$alt$lake',
-  'md5$um$of money',
-  'pbkdf2-horse',
-  'AAAAAAAAAAAAAAAA',
+  ...['$1$Xy7Qp2Lm$abc', '$S$DXy7Qp2LmXy7', '$y$j9T$abc$def', '$apr1$a$b', '$md5,rounds=5$a$b'],
+  ...['{noop}correct horse', `{pbkdf2}${HEX}${HEX}`, '{sha256}912b39d0', '{PBKDF2}$1$abc$5000$d'],
+  ...['3|$unknown$v', `*${HEX}5aa765d6`, `:A:${HEX}`, `:B:salt:${HEX}`],
+  ...['scrypt$salt$16384$8$1$hash=', `sha1$salt$${HEX}5aa765d6`, `md5$$${HEX}`],
+])('%j looks like a digest of another kind', text => {
+  expect(digestLikeness(text)).toBe('other')
+})
+
+test.each([HEX, `${HEX}:salt`, HEX.toUpperCase(), HEX.repeat(2), HEX.repeat(4), `${HEX}5aa765d6`])(
+  '%j may be a digest with nothing that says so',
+  text => {
+    expect([digestLikeness(text), isBareDigestLike(text)]).toEqual([undefined, true])
+  },
+)
+
+test.each([
+  ...['$5 dollars please', '{curly} braces are fine', '$2b or not', '{MD5} and horse'],
+  ...['scrypt: salt', 'scrypt$alt$lake', 'md5$um$of money', 'pbkdf2-horse', 'AAAAAAAAAAAAAAAA'],
+  ...['3 | $ of it', '$horse', '*battery*', HEX.slice(1), `${HEX}0`, `x${HEX}`],
 ])('%j looks like a password', text => {
-  expect(isDigestLike(text)).toBe(false)
+  expect([digestLikeness(text), isBareDigestLike(text)]).toEqual([undefined, false])
+})
+
+test('a password of 72 bytes is not judged as a whole by bcrypt, so it replaces nothing and is always a change', async () => {
+  const { verify, verifyEvenly } = createPasswordHasher()
+  const [shorter, bytes] = ['x'.repeat(71), 'x'.repeat(72)]
+  expect(await verify(hashBcrypt(shorter, 4), shorter)).toBe(true)
+  expect(await verify(hashBcrypt(bytes, 4), bytes)).toBe(false)
+  expect(await verifyEvenly(hashBcrypt(bytes, 4), bytes)).toBe('beginning')
+  expect(await verifyEvenly(hashBcrypt(bytes, 4), `${bytes}x`)).toBe('beginning')
 })
 
 test('verifyEvenly says what a digest judges: all of a password but for bcrypt, beyond 72 bytes', async () => {

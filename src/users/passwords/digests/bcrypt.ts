@@ -4,13 +4,13 @@ import type { Digest } from './digest.ts'
 
 const { verify } = loadNativePackage<typeof import('@node-rs/bcrypt')>('@node-rs/bcrypt')
 
-/** bcrypt ignores the bytes of a password after these. */
+/** bcrypt ignores the bytes of a password after these, so a password of this length may be the beginning of a longer one. */
 const JUDGED_BYTES = 72
 
 /** Each step doubles the time: 16 takes about four seconds. */
 const COSTS = { min: 4, max: 16, highest: 31 }
 
-const SCHEME = /^(?:\{(?:bcrypt|BLF-CRYPT|CRYPT)\}|bcrypt\$)(?=\$2)/i
+const DJANGO = /^bcrypt\$(?=\$2)/
 
 const SPELLING =
   /^(?:(?<wordpress>\$wp)|(?<django>bcrypt_sha256\$|\$bcrypt_sha256))?\$2[aby]\$(?<cost>\d\d)\$(?<salt>[./\dA-Za-z]{22})(?<key>[./\dA-Za-z]{31})$/
@@ -18,12 +18,11 @@ const SPELLING =
 const DIGITS = './ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789'
 
 /**
- * `$2b$12$…`, also as `$2a$` and `$2y$`, and behind `{bcrypt}`, `{BLF-CRYPT}`, `{CRYPT}` or Django's
- * `bcrypt$`. Of a hash of the password: WordPress `$wp$2y$10$…`, and Django
+ * `$2b$12$…`, also as `$2a$` and `$2y$`, and behind Django's `bcrypt$`. Of a hash of the password: WordPress `$wp$2y$10$…`, and Django
  * `bcrypt_sha256$$2b$12$…`, canonical `$bcrypt_sha256$2b$12$…`.
  */
 export function parseBcrypt(text: string): Digest | undefined {
-  const groups = SPELLING.exec(text.replace(SCHEME, ''))?.groups
+  const groups = SPELLING.exec(text.replace(DJANGO, ''))?.groups
   const cost = Number(groups?.cost)
   if (!groups || cost < COSTS.min || cost > COSTS.highest) return undefined
   const { wordpress, django, salt = '', key = '' } = groups

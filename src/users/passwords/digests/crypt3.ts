@@ -12,7 +12,7 @@ const MAX_ROUNDS = 1_000_000
 const MAX_PASSWORD_BYTES = 511
 
 const SPELLING =
-  /^(?:\{crypt\})?\$(?<id>[56])\$(?:rounds=(?<rounds>[1-9]\d{3,8})\$)?(?<salt>[!-#%-9;-~]{0,16})\$(?<key>[./\dA-Za-z]{43,86})$/i
+  /^\$(?<id>[56])\$(?:rounds=(?<rounds>[1-9]\d{3,8})\$)?(?<salt>[!-#%-9;-~]{0,16})\$(?<key>[./\dA-Za-z]{43,86})$/
 
 /** How the bytes are ordered: of each three, one of each third, the last first. */
 const SHA_256 = { name: 'sha256', third: 10, step: 21, key: /^.{42}[./\dA-D]$/ }
@@ -20,7 +20,7 @@ const SHA_512 = { name: 'sha512', third: 21, step: 22, key: /^.{85}[./01]$/ }
 
 type Kind = typeof SHA_256
 
-/** `$5$…` and `$6$…` of crypt(3), also behind `{CRYPT}`. Without `rounds=` there are 5000. */
+/** `$5$…` and `$6$…` of crypt(3). Without `rounds=` there are 5000. */
 export function parseCrypt3(text: string): Digest | undefined {
   const { id, salt = '', key = '', ...parts } = SPELLING.exec(text)?.groups ?? {}
   const kind = id === '5' ? SHA_256 : SHA_512

@@ -8,7 +8,7 @@ export interface Digest {
   readonly isAffordable: boolean
   /** Whether it is at least as hard to guess as a new digest of this service. */
   readonly isCurrent?: boolean
-  /** How many bytes of a password make a difference. Undefined: all. */
+  /** A password of fewer bytes is judged as a whole. Undefined: every password. */
   readonly judgedBytes?: number
   /** Whether the system that made the digest lets this password in. */
   verify(password: string): Promise<boolean>

@@ -11,36 +11,42 @@ const BLOCK_BYTES: Readonly<Record<string, number>> = { sha1: 20, sha256: 32, sh
 /** In all runs together. They take up to three seconds. */
 const MAX_ITERATIONS = 5_000_000
 
-/** PHC and passlib. Without a name it is SHA-1; `l` is the length of the key. */
+/** PHC, and passlib without `i=`. Without a name it is SHA-1; `l` is the length of the key. */
 const PHC =
-  /^\$pbkdf2(?:-(?<name>sha1|sha256|sha512))?\$(?:i=)?(?<iterations>[1-9]\d{0,9})(?:,l=\d{1,3})?\$(?<salt>[^$]{1,172})\$(?<key>[^$]{22,172})$/
+  /^\$pbkdf2(?:-(?<name>sha1|sha256|sha512))?\$(?<mark>i=)?(?<iterations>[1-9]\d{0,9})(?:,l=\d{1,3})?\$(?<salt>[^$]{1,172})\$(?<key>[^$]{22,172})$/
 
 // In these the salt is text.
 const DJANGO = /^pbkdf2_(sha1|sha256|sha512)\$(\d+)\$([^$]{1,128})\$([^$]+)$/
 const WERKZEUG = /^pbkdf2:(sha1|sha256|sha512):(\d+)\$([^$]{1,128})\$((?:[\da-f]{2})+)$/
+
+/** With the length of the key: https://www.mediawiki.org/wiki/Manual:User_table#user_password */
+const MEDIAWIKI =
+  /^:pbkdf2:(sha1|sha256|sha512):(\d+):(\d+):([A-Za-z\d+/]{1,172}={0,2}):([A-Za-z\d+/]{1,172}={0,2})$/
 
 /** Version 3 begins with a byte of 1 and zeros, so with `AQ`; version 2 with a zero byte and the salt, so with `A` and any of `A` to `P`. */
 const ASP_NET = /^A[A-Q][A-Za-z\d+/]{50,300}={0,2}$/
 
 /**
  * PHC `$pbkdf2-sha256$i=600000$salt$hash`, also as passlib writes it; Django
- * `pbkdf2_sha256$600000$…`; Werkzeug `pbkdf2:sha256:600000$…`; ASP.NET Identity 2 and 3, which are
- * bare Base64.
+ * `pbkdf2_sha256$600000$…`; Werkzeug `pbkdf2:sha256:600000$…`; MediaWiki `:pbkdf2:sha512:30000:64:…`; ASP.NET Identity 2
+ * and 3, which are bare Base64. passlib, Django and Werkzeug keep all that the hash function gives.
  */
 export function parsePbkdf2(text: string): Digest | undefined {
   const phc = text
     .replace(DJANGO, (_, name, iterations, salt, key) =>
-      writePhc(name, iterations, Buffer.from(salt), key),
+      writePasslib(name, iterations, Buffer.from(salt), key),
     )
     .replace(WERKZEUG, (_, name, iterations, salt, key) =>
-      writePhc(name, iterations, Buffer.from(salt), encodeBase64(Buffer.from(key, 'hex'))),
+      writePasslib(name, iterations, Buffer.from(salt), encodeBase64(Buffer.from(key, 'hex'))),
     )
+    .replace(MEDIAWIKI, rewriteMediaWiki)
     .replace(ASP_NET, rewriteAspNet)
-  const { name = 'sha1', ...parts } = PHC.exec(phc)?.groups ?? {}
+  const { name = 'sha1', mark, ...parts } = PHC.exec(phc)?.groups ?? {}
   const iterations = Number(parts.iterations)
   const salt = decodeBase64(parts.salt)
   const key = decodeBase64(parts.key)
   if (!salt?.length || !key?.length) return undefined
+  if (mark === undefined && key.length !== BLOCK_BYTES[name]) return undefined
   const allIterations = iterations * Math.ceil(key.length / (BLOCK_BYTES[name] ?? 1))
   return {
     text: writePhc(name, iterations, salt, encodeBase64(key)),
@@ -56,6 +62,16 @@ export function parsePbkdf2(text: string): Digest | undefined {
 
 function writePhc(name: string, iterations: number, salt: Buffer, key: string): string {
   return `$pbkdf2-${name}$i=${iterations}$${encodeBase64(salt)}$${key}`
+}
+
+function writePasslib(name: string, iterations: string, salt: Buffer, key: string): string {
+  return `$pbkdf2-${name}$${iterations}$${encodeBase64(salt)}$${key}`
+}
+
+function rewriteMediaWiki(text: string, ...parts: string[]): string {
+  const [name = '', iterations, length, salt = '', key = ''] = parts
+  const isWhole = decodeBase64(key)?.length === Number(length)
+  return isWhole ? `$pbkdf2-${name}$i=${iterations}$${salt}$${key}` : text
 }
 
 /** https://github.com/dotnet/aspnetcore: src/Identity/Extensions.Core/src/PasswordHasher.cs */

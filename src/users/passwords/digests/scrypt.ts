@@ -17,21 +17,26 @@ const MAX_LANES = 16
 const PHC =
   /^\$scrypt\$ln=(?<logCost>[1-9]\d?),r=(?<blocks>[1-9]\d?),p=(?<lanes>[1-9]\d?)\$(?<salt>[^$]{1,172})\$(?<key>[^$]{22,172})$/
 
-/** The salt is text. */
-const WERKZEUG = /^scrypt:(\d+):(\d+):(\d+)\$([^$]{1,128})\$((?:[\da-f]{2})+)$/
+/** The salt is text, and a key has 64 bytes. */
+const WERKZEUG = /^scrypt:(\d+):(\d+):(\d+)\$([^$]{1,128})\$([\da-f]{128})$/
 
 /** As PHC, and then two parts that are the same for all users of a project. */
 const FIREBASE =
   /^\$fire(?<phc>scrypt(?:\$[^$]+){3})\$(?<separator>[^$]{0,172})\$(?<signer>[^$]{22,172})$/
+
+/** What GoTrue keeps of a user of Firebase: https://github.com/supabase/auth */
+const GOTRUE =
+  /^\$fbscrypt\$v=1,n=(\d+),r=(\d+),p=(\d+)(?:,ss=([^,$]*))?,sk=([^,$]+)\$([^$]+)\$([^$]+)$/
 
 /** Of AES-256. */
 const CIPHER_KEY_BYTES = 32
 
 /**
  * PHC `$scrypt$ln=16,r=8,p=1$salt$hash`; Werkzeug `scrypt:32768:8:1$…`; Firebase
- * `$firescrypt$ln=14,r=8,p=1$salt$hash$separator$signer`.
+ * `$firescrypt$ln=14,r=8,p=1$salt$hash$separator$signer`, and as GoTrue writes it, `$fbscrypt$…`.
  */
-export function parseScrypt(spelled: string): Digest | undefined {
+export function parseScrypt(text: string): Digest | undefined {
+  const spelled = text.replace(GOTRUE, '$$firescrypt$$ln=$1,r=$2,p=$3$$$6$$$7$$$4$$$5')
   const firebase = FIREBASE.exec(spelled)?.groups
   const phc = readPhc(firebase ? `$${firebase.phc}` : spelled.replace(WERKZEUG, rewriteWerkzeug))
   if (phc === undefined) return undefined
@@ -47,8 +52,8 @@ export function parseScrypt(spelled: string): Digest | undefined {
     const cipherKey = await derive(password, Buffer.concat([salt, separator]), CIPHER_KEY_BYTES)
     return createCipheriv('aes-256-ctr', cipherKey, Buffer.alloc(16)).update(signer)
   }
-  const text = `$fire${digest.text.slice(1)}$${encodeBase64(separator)}$${encodeBase64(signer)}`
-  return { ...digest, text, verify: compare(seal, key) }
+  const canonical = `$fire${digest.text.slice(1)}$${encodeBase64(separator)}$${encodeBase64(signer)}`
+  return { ...digest, text: canonical, verify: compare(seal, key) }
 }
 
 function compare(compute: (password: string) => Promise<Buffer>, key: Buffer) {
