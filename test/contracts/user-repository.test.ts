@@ -1,22 +1,17 @@
 import { randomBytes } from 'node:crypto'
-import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { idOf, splitUsers } from '../../src/users/stored-user.ts'
 import type {
   NewUser,
   StoredUser,
-  UserFilters,
   UserQuery,
   UserRepository,
 } from '../../src/users/user-repository.ts'
-import { foldCase } from '../../src/users/user-schemas.ts'
-import { firstChars, parseAskedWords, wordsOfUser } from '../../src/users/words.ts'
 import { among } from '../support/among.ts'
-import { byEngine } from '../support/engine.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
-import { openSqliteStored, openStored } from '../support/stored.ts'
+import { openStored } from '../support/stored.ts'
 import { positionOf, type ShownUser, SORTS } from '../support/user-order.ts'
-import { ALL, areBegun } from '../support/user-scan.ts'
+import { ALL } from '../support/user-scan.ts'
 
 let serial = 0
 
@@ -55,7 +50,7 @@ async function outcomesOf(calls: readonly Promise<unknown>[]): Promise<unknown[]
 }
 
 /** An empty repository, and the clock that it has its times from. */
-async function openRepository() {
+async function opened() {
   const clock = createFakeClock()
   const { storage } = await openStored({ now: clock.now })
   return { repository: storage.users, clock }
@@ -63,7 +58,7 @@ async function openRepository() {
 
 describe('UserRepository', () => {
   test('replaceDigest replaces only the given digest, once, and clients cannot see it', async () => {
-    const { repository, clock } = await openRepository()
+    const { repository, clock } = await opened()
     const user = await repository.create(newUser({ passwordDigest: '$1' }))
     const other = await repository.create(newUser())
     const revision = await repository.revision()
@@ -86,7 +81,7 @@ describe('UserRepository', () => {
   })
 
   test('update changes nothing if the compared digest has meanwhile been replaced', async () => {
-    const { repository } = await openRepository()
+    const { repository } = await opened()
     const user = await repository.create(newUser({ passwordDigest: '$1' }))
     const other = await repository.create(newUser({ email: 'other@example.com' }))
     await repository.replaceDigest(user.id, { previous: '$1', next: '$2' })
@@ -107,7 +102,7 @@ describe('UserRepository', () => {
   })
 
   test('of many updates at once, one that compared the same digest succeeds, and each has a version of its own', async () => {
-    const { repository } = await openRepository()
+    const { repository } = await opened()
     const user = await repository.create(newUser({ passwordDigest: null }))
     const count = Array.from({ length: 20 }, (_, index) => index)
     const judged = await Promise.all(
@@ -125,7 +120,7 @@ describe('UserRepository', () => {
   })
 
   test('list is JSON without white space, and each user begins with its id, whatever the names contain', async () => {
-    const { repository } = await openRepository()
+    const { repository } = await opened()
     const names = ['{"id":7,"', ',{"id":7}', '}],[{', 'a  b', '\\', '\\"{"id":7', '\u2028']
     const users: StoredUser[] = []
     for (const name of names) users.push(await repository.create(named(name)))
@@ -138,7 +133,7 @@ describe('UserRepository', () => {
   })
 
   test('calls at the same time get what each of them gets alone', async () => {
-    const { repository } = await openRepository()
+    const { repository } = await opened()
     const users = await Promise.all(
       Array.from({ length: 60 }, (_, nth) => repository.create(named(`N${nth % 7}`))),
     )
@@ -170,7 +165,7 @@ describe('UserRepository', () => {
   })
 
   test('one refused create does not fail its neighbours, nor does one with an equal e-mail or key', async () => {
-    const { repository } = await openRepository()
+    const { repository } = await opened()
     const [taken, twice] = [newUser(), newUser()]
     const [kept, claim, unused] = [1, 2, 3].map(() => {
       return { keyHash: randomBytes(32), fingerprint: 'same' }
@@ -198,7 +193,7 @@ describe('UserRepository', () => {
   })
 
   test('createMany creates users with growing ids in their order, also beside others, and tells which e-mails are taken', async () => {
-    const { repository } = await openRepository()
+    const { repository } = await opened()
     const [taken, one, two] = ['t', 'o', 'p'].map(name => named(name, `${name}@example.com`))
     await repository.create(taken as NewUser)
     const batch = ['z', 'T', 'm', 'a'].map(name => named(name, `${name}@example.com`))
@@ -225,7 +220,7 @@ describe('UserRepository', () => {
   })
 
   test('createMany creates none of its users if one cannot be written', async () => {
-    const { repository } = await openRepository()
+    const { repository } = await opened()
     const revision = await repository.revision()
     const batch = [newUser(), newUser(), newUser({ passwordDigest: 'no digest' }), newUser()]
     const beside = repository.create(newUser())
@@ -238,7 +233,7 @@ describe('UserRepository', () => {
   })
 
   test('one refused update or delete does not fail its neighbours', async () => {
-    const { repository, clock } = await openRepository()
+    const { repository, clock } = await opened()
     const created = await Promise.all(Array.from({ length: 6 }, () => repository.create(newUser())))
     const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0] = created.map(({ id }) => id)
     const untilEndMs = Date.parse('9999-12-31T23:59:59.999Z') - clock.now()
@@ -265,93 +260,6 @@ describe('UserRepository', () => {
     ])
     expect((await listed(repository)).map(({ id }) => id)).toEqual([a, b, c, d, e, last])
   })
-})
-
-/** Names with what makes words hard: scripts, accents, ligatures, marks, few and many words. */
-const NAMES =
-  `Ada Lovelace | Zoë Lovegood | ZOË | Zoe\u0308 Adams | Łukasz Żółć | Søren Ærø | Þórður | Straße | STRASSE 9 | Strasser
-  | İpek | ipek Işık | Nguyễn Thị Ánh | O'Brien | Anne-Marie | Jean\u00adLuc | Ὀδυσσεύς | ΟΔΥΣΣΕΥΣ | Фёдор | ФЕДОР Андреевич
-  | أحمد | احمد محمد | أَحْمَد | שָׁלוֹם כהן | שלום | 王小明 | 王小 | 小明 | 山田 太郎 | ガブリエル | ｶﾞﾌﾞﾘｴﾙ | カブリエル | 김철수 | 김 철수
-  | हिन्दी | कि | कीर्ति | สมชาย | ＡＤＡ | ﬁn | 𝔸da | 😀 | 😀 Ada | "ada" OR * | 42 | ٤٢ | a b c d e f g h i j
-  | Adalbert Adam Adams | annabel ann an | Alexandria Alexander Alexis`
-    .split('|')
-    .map(name => name.trim())
-    .concat('x'.repeat(70), `${'x'.repeat(64)}y`)
-
-const USERS = 150
-
-/** The users that a plain scan of all users finds: the oracle for every engine. */
-async function scan(repository: UserRepository, { sort, filters, words }: UserQuery) {
-  const users = await listed(repository, { sort, filters })
-  return users.filter(user => areBegun(wordsOfUser(user), words))
-}
-
-/** The ids that pages of `limit` users have, and the totals that they tell. */
-async function walk(repository: UserRepository, query: UserQuery) {
-  const ids: number[] = []
-  const totals = new Set<number | undefined>()
-  for (let start: UserQuery['start'] | undefined = query.start; start !== undefined; ) {
-    const { json, total, next } = await repository.list({ ...query, start })
-    const found: ShownUser[] = JSON.parse(json)
-    expect(found.length).toBeLessThanOrEqual(query.limit)
-    ids.push(...found.map(({ id }) => id))
-    totals.add(total)
-    start = next
-  }
-  return { ids, totals: [...totals] }
-}
-
-/** Queries whose words, filters and bounds are mostly those of users. */
-function queriesOf(users: readonly ShownUser[]): fc.Arbitrary<UserQuery> {
-  const user = fc.constantFrom(...users)
-  const beginnings = user.chain(one => {
-    const begun = fc
-      .tuple(fc.constantFrom(...wordsOfUser(one)), fc.integer({ min: 1, max: 12 }))
-      .map(([word, count]) => firstChars(word, count))
-    return fc.array(begun, { minLength: 1, maxLength: 4 })
-  })
-  const odd = fc.array(fc.string({ unit: 'binary', minLength: 1, maxLength: 6 }), { maxLength: 2 })
-  const words = fc
-    .oneof(
-      { weight: 4, arbitrary: beginnings },
-      {
-        weight: 3,
-        arbitrary: fc.tuple(beginnings, beginnings).map(([[one], [two]]) => [one, two]),
-      },
-      { weight: 1, arbitrary: odd },
-    )
-    .map(asked => parseAskedWords(asked.join(' ')).words)
-  const rarely = <T>(arbitrary: fc.Arbitrary<T>) =>
-    fc.oneof({ weight: 5, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary })
-  const filters: fc.Arbitrary<UserFilters> = fc.record({
-    ids: rarely(fc.array(user.map(({ id }) => id))),
-    emails: rarely(fc.array(user.map(({ email }) => email.toLowerCase()))),
-    name: rarely(user.map(({ name }) => foldCase(name))),
-    created_after: rarely(user.map(({ created_at }) => created_at)),
-    created_before: rarely(user.map(({ created_at }) => created_at)),
-    updated_after: rarely(user.map(({ updated_at }) => updated_at)),
-    updated_before: rarely(user.map(({ updated_at }) => updated_at)),
-  })
-  return fc.record({
-    sort: fc.constantFrom(...SORTS),
-    filters,
-    words,
-    limit: fc.constantFrom(1, 2, 7, 100),
-    start: fc.oneof(fc.constant(0), fc.nat(12)).map(offset => ({ offset })),
-    withTotal: fc.boolean(),
-  })
-}
-
-/** SQLite in memory has one connection, so its lists are made without a thread. */
-const PLACES = byEngine({ sqlite: ['a file', 'memory'], postgres: ['PostgreSQL'] })
-
-describe.each(PLACES)('UserQuery.words in %s', place => {
-  async function opened() {
-    if (place !== 'memory') return openRepository()
-    const clock = createFakeClock()
-    const { users } = await openSqliteStored(':memory:', { now: clock.now })
-    return { repository: users, clock }
-  }
 
   test('a write that is refused leaves the words as they were', async () => {
     const { repository } = await opened()
@@ -379,60 +287,5 @@ describe.each(PLACES)('UserQuery.words in %s', place => {
     expect(await namesFound(repository, 'bea')).toEqual(['Bea'])
     expect(await namesFound(repository, 'dora', 'ann', 'example')).toEqual(['Dora'])
     expect(await namesFound(repository, 'cid')).toEqual(['Cid'])
-  })
-
-  test.each([[[]], [['ada']], [['exam', 'ad']]])(
-    'a list by e-mail with the words %j goes on behind the e-mail of its position, whoever has it now',
-    async words => {
-      const { repository } = await opened()
-      for (const letter of 'abc') await repository.create(named('Ada', `${letter}@example.com`))
-      for (const filters of [{}, { name: 'ada' }, { created_after: '2000-01-01T00:00:00.000Z' }]) {
-        for (const id of [1, 2, 99]) {
-          const start = { key: 'b@example.com', id }
-          const emails = async (descending: boolean) => {
-            const query = { sort: { by: 'email', descending } as const, words, filters, start }
-            return (await listed(repository, query)).map(({ email }) => email)
-          }
-          expect(await emails(false)).toEqual(['c@example.com'])
-          expect(await emails(true)).toEqual(['a@example.com'])
-        }
-      }
-    },
-  )
-
-  test('list finds with any words, filters, sort and place what a plain scan finds', async () => {
-    const { repository, clock } = await opened()
-    /** Ten at once, and a millisecond later the next ones. */
-    const runInGroups = async (writes: readonly (() => Promise<unknown>)[]) => {
-      for (let from = 0; from < writes.length; from += 10) {
-        await Promise.all(writes.slice(from, from + 10).map(write => write()))
-        clock.advance(1)
-      }
-    }
-    const nameOf = (nth: number) => NAMES[nth % NAMES.length] as string
-    const creates = Array.from({ length: USERS }, (_, nth) => () => {
-      return repository.create(named(nameOf(nth), `${'abc'[nth % 3]}d.User${nth}@Example.org`))
-    })
-    await runInGroups(creates)
-    const compare = async () => {
-      const users = await listed(repository)
-      const isScanned = fc.asyncProperty(queriesOf(users), async query => {
-        const expected = (await scan(repository, query)).map(({ id }) => id)
-        const { offset } = query.start as { offset: number }
-        const { ids, totals } = await walk(repository, query)
-        expect(ids).toEqual(expected.slice(offset))
-        expect(totals).toEqual([query.withTotal ? expected.length : undefined])
-      })
-      await fc.assert(isScanned, { numRuns: 150 })
-      return users
-    }
-    const users = await compare()
-    const changes = users.map(({ id }) => () => {
-      if (id % 5 === 0) return repository.delete(id)
-      if (id % 3 === 0) return repository.update(id, { name: nameOf(id * 7) })
-      return repository.update(id, { email: `New.${id}@Example.net` })
-    })
-    await runInGroups(changes)
-    await compare()
   })
 })

@@ -1,4 +1,5 @@
 import { SORT_KEYS, type UserSort } from '../../src/users/user-repository.ts'
+import { foldCase } from '../../src/users/user-schemas.ts'
 
 export interface ShownUser {
   readonly id: number
@@ -8,13 +9,15 @@ export interface ShownUser {
   readonly updated_at: string
 }
 
-/** The order of a sort, computed independently of any storage. */
-export function byCodePoints({ by, descending }: UserSort) {
-  const keyOf = (user: ShownUser) => Buffer.from(String(user[by]).toLowerCase())
-  return (one: ShownUser, other: ShownUser) => {
-    const order = by === 'id' ? 0 : Buffer.compare(keyOf(one), keyOf(other))
-    return (order || one.id - other.id) * (descending ? -1 : 1)
-  }
+/** Users in the order of a sort, computed independently of any storage. */
+export function inOrder<T extends ShownUser>(users: readonly T[], sort: UserSort): T[] {
+  const keyed = users.map(user => ({ user, key: Buffer.from(positionOf(user, sort).key) }))
+  const direction = sort.descending ? -1 : 1
+  return keyed
+    .sort((one, other) => {
+      return (Buffer.compare(one.key, other.key) || one.user.id - other.user.id) * direction
+    })
+    .map(({ user }) => user)
 }
 
 /** Each sort in both directions. */
@@ -25,5 +28,6 @@ export const SORTS: readonly UserSort[] = SORT_KEYS.flatMap(by =>
 /** The place right after a user in a sort. */
 export function positionOf(user: ShownUser, { by }: UserSort) {
   const text = String(user[by])
-  return { key: by === 'id' ? '' : by.endsWith('_at') ? text : text.toLowerCase(), id: user.id }
+  const folded = by === 'name' ? foldCase(text) : text.toLowerCase()
+  return { key: by === 'id' ? '' : by.endsWith('_at') ? text : folded, id: user.id }
 }

@@ -1,6 +1,7 @@
-import type { UserQuery } from '../../src/users/user-repository.ts'
+import type { UserFilters, UserQuery, UserSort } from '../../src/users/user-repository.ts'
+import { foldCase } from '../../src/users/user-schemas.ts'
 import { wordsOfUser } from '../../src/users/words.ts'
-import type { ShownUser } from './user-order.ts'
+import { inOrder, type ShownUser } from './user-order.ts'
 
 /** The first 1000 users, and how many there are. */
 export const ALL: UserQuery = {
@@ -22,16 +23,35 @@ export function areBegun(words: readonly string[], asked: readonly string[]): bo
   return asked.every(beginning => words.some(word => word.startsWith(beginning)))
 }
 
-/** Whether a user has the words and matches the filters, computed independently of any storage. */
-export function isAsked(
-  user: ShownUser,
-  { filters, words }: Pick<UserQuery, 'words' | 'filters'>,
-): boolean {
+/** What to ask for, whatever the page. */
+export type Asked = Pick<UserQuery, 'words' | 'filters' | 'sort'>
+
+/**
+ * The oracle of lists: returns what finds, by reading all of these users, the ids of those that are asked for, in their order. From
+ * a place in that order on, if it is given.
+ */
+export function scanOf(users: readonly ShownUser[]) {
+  const folded = new Map(users.map(user => [user, wordsOfUser(user)]))
+  const orders = new Map<string, ShownUser[]>()
+  const sorted = (sort: UserSort) => {
+    const order = orders.get(JSON.stringify(sort)) ?? inOrder(users, sort)
+    orders.set(JSON.stringify(sort), order)
+    return order
+  }
+  const isAsked = (user: ShownUser, { words, filters }: Asked) =>
+    isFiltered(user, filters) && areBegun(folded.get(user) as readonly string[], words)
+  const find = (asked: Asked, place = 0) =>
+    sorted(asked.sort)
+      .slice(place)
+      .flatMap(user => (isAsked(user, asked) ? [user.id] : []))
+  return { sorted, find }
+}
+
+function isFiltered(user: ShownUser, filters: UserFilters): boolean {
   return (
-    areBegun(wordsOfUser(user), words) &&
-    (filters.name === undefined || user.name.toLowerCase() === filters.name) &&
+    (filters.name === undefined || foldCase(user.name) === filters.name) &&
     (filters.ids === undefined || filters.ids.includes(user.id)) &&
-    (filters.emails === undefined || filters.emails.includes(user.email)) &&
+    (filters.emails === undefined || filters.emails.includes(user.email.toLowerCase())) &&
     (filters.created_after === undefined || user.created_at > filters.created_after) &&
     (filters.created_before === undefined || user.created_at < filters.created_before) &&
     (filters.updated_after === undefined || user.updated_at > filters.updated_after) &&

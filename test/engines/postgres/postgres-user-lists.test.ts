@@ -130,27 +130,6 @@ async function fillThree() {
   return url
 }
 
-test('a cursor of other filters goes on where theirs begin', async () => {
-  const users = createPostgresUserLists(connectTo(await fillThree()))
-  const find = async (query: Partial<UserQuery>) =>
-    idsOf((await users.list({ ...ALL, withTotal: false, ...query })).json)
-  const sort = { by: 'created_at', descending: false } as const
-  const [after1, before2] = [{ created_after: at(1) }, { created_before: at(2) }]
-  expect(await find({ sort, start: { key: at(0), id: 9 }, filters: after1 })).toEqual([2, 3])
-  expect(await find({ sort, start: { key: at(2), id: 2 }, filters: after1 })).toEqual([3])
-  const backwards = { ...sort, descending: true }
-  expect(await find({ sort: backwards, start: { key: at(9), id: 1 }, filters: before2 })).toEqual([
-    1,
-  ])
-  const named = { filters: { name: 'filled 2' } }
-  const byName = { ...named, sort: { by: 'name', descending: false } as const }
-  expect(await find({ ...byName, start: { key: 'filled 1', id: 3 } })).toEqual([2])
-  expect(await find({ ...byName, start: { key: 'filled 2', id: 1 } })).toEqual([2])
-  expect(await find({ ...byName, start: { key: 'filled 2', id: 2 } })).toEqual([])
-  expect(await find({ ...named, start: { key: '', id: 1 } })).toEqual([2])
-  expect(await find({ ...named, start: { key: '', id: 2 } })).toEqual([])
-})
-
 /** Whoever reads the second of three users waits for `seconds`. */
 async function fillSlowly(seconds: number) {
   const url = await fillThree()

@@ -7,33 +7,14 @@ import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import { createReadView } from '../../../src/storage/sqlite/read-view.ts'
 import type { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import { createSqliteUserLists } from '../../../src/storage/sqlite/sqlite-user-lists.ts'
-import { createWordIndex } from '../../../src/storage/sqlite/word-index.ts'
-import type { UserFilters, UserQuery } from '../../../src/users/user-repository.ts'
-import { MAX_NAME_CHARS } from '../../../src/users/user-schemas.ts'
+import type { UserQuery } from '../../../src/users/user-repository.ts'
+import { fillWithUsers } from '../../support/fill-users.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
-import { byCodePoints, positionOf, type ShownUser, SORTS } from '../../support/user-order.ts'
-import { ALL, at, idsOf, isAsked } from '../../support/user-scan.ts'
+import { ALL, at } from '../../support/user-scan.ts'
 
 const USERS = 3000
 
-const FILTERS: readonly UserFilters[] = [
-  {},
-  { name: 'ann z0' },
-  { created_after: at(20), created_before: at(60) },
-  { created_after: at(2500) },
-  { updated_before: at(100), created_after: at(20) },
-  { updated_after: at(1000), created_before: at(2000) },
-]
-
-const WORDS = [
-  ...[['ann'], ['ann', 'bob'], ['ann', 'z'], ['commonbutlong'], ['commonbutlongest', 'bob']],
-  ...[
-    ['u1', 'ann'],
-    ['bob', 'nobody'],
-  ],
-]
-
-const COMMON = { ...ALL, words: ['commonbutlonger'] }
+const COMMON = { ...ALL, words: ['name'] }
 
 /** Sorted and counted. */
 const NAMED: UserQuery = {
@@ -41,23 +22,6 @@ const NAMED: UserQuery = {
   filters: { updated_after: at(-1) },
   sort: { by: 'name', descending: false },
 }
-
-test('a long list finds what a scan finds, from each place, in each order', async () => {
-  const database = await openManyUsers()
-  const queries = FILTERS.flatMap(filters => SORTS.map(sort => ({ words: [], filters, sort })))
-  await expectScanned(database, queries)
-})
-
-test('a search finds what a scan finds, from each place, in each order', async () => {
-  const database = await openManyUsers()
-  // All words meet all filters, and both meet all orders.
-  const queries = WORDS.flatMap((words, row) =>
-    FILTERS.map((filters, column) => {
-      return { words, filters, sort: SORTS[(row + column) % SORTS.length] ?? ALL.sort }
-    }),
-  )
-  await expectScanned(database, queries)
-})
 
 test('a long list shows the users of one moment, whatever is written meanwhile', async () => {
   const database = await openManyUsers()
@@ -231,84 +195,10 @@ function firstOf(lists: LongLists, sql: string, deadline = soon()): Promise<read
   )
 }
 
-/** The bytes of the database, which is filled once. */
-let filled: Promise<Buffer> | undefined
-
-/** A database of many users whose ids are far apart: half are Ann, half are Bob, few are both, and all have a long common word. */
 async function openManyUsers(): Promise<Database> {
-  filled ??= fill()
   const path = join(temporaryFolder(), 'users.db')
-  writeFileSync(path, await filled)
+  await fillWithUsers(path, USERS)
   const database = await openSqlite({ path, now: Date.now })
   onTestFinished(() => void database.close())
   return database
-}
-
-async function fill(): Promise<Buffer> {
-  const database = await openSqlite({ path: ':memory:', now: Date.now })
-  const insert = database.prepare(`
-    INSERT INTO users (id, name, name_lower, email, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)`)
-  const index = createWordIndex(database)
-  const insertAll = database.transaction(() => {
-    for (let count = 1; count <= USERS; count++) {
-      const name = nameOf(count)
-      const email = `commonbutlong${count % 100 === 0 ? 'est' : 'er'}.u${(count * 7919) % USERS}x${count}@x.co`
-      const id = idOf(count)
-      const [created, updated] = [at((count * 37) % USERS), at((count * 53) % USERS)]
-      insert.run(id, name, name.toLowerCase(), email, created, updated)
-      index.put(id, { name, email })
-    }
-  })
-  insertAll()
-  const bytes = database.serialize()
-  database.close()
-  return bytes
-}
-
-function idOf(count: number): number {
-  if (count < USERS / 2) return count
-  return count < USERS ? count ** 4 : Number.MAX_SAFE_INTEGER
-}
-
-/** Some names are greater than all others, by code points and by halves of characters. */
-function nameOf(count: number): string {
-  if (count % 750 === 7) return 'Ann Bob'
-  if (count % 750 === 8) return '\u{10ffff}'.repeat(count === 8 ? MAX_NAME_CHARS : 3)
-  if (count % 750 === 9) return '\uffee'
-  return `${count % 2 === 0 ? 'Ann' : 'Bob'} ${'zyx'[count % 3]}${count % 50}`
-}
-
-/** Expects of each query, from several places, the users that a scan of the table finds. */
-async function expectScanned(
-  database: Database,
-  queries: readonly Pick<UserQuery, 'words' | 'filters' | 'sort'>[],
-): Promise<void> {
-  const { list, walk } = listsOf(database)
-  const select = 'SELECT id, name, email, created_at, updated_at FROM users'
-  const users = database.prepare<[], ShownUser>(select).all()
-  for (const asked of queries) {
-    const sorted = users.toSorted(byCodePoints(asked.sort))
-    const idsFrom = (place: number) =>
-      sorted.slice(place).flatMap(user => (isAsked(user, asked) ? [user.id] : []))
-    const ids = idsFrom(0)
-    const lines: string[] = []
-    await walk(asked, async text => void lines.push(text))
-    expect(idsOf(`[${lines.join('').trimEnd().replaceAll('\n', ',')}]`)).toEqual(ids)
-    const query = { ...ALL, ...asked, limit: 700 }
-    const { json, total, next } = await list(query)
-    expect([total, idsOf(json)]).toEqual([ids.length, ids.slice(0, 700)])
-    expect(next?.id).toBe(ids.length > 700 ? ids[699] : undefined)
-    if (next !== undefined) {
-      const second = await list({ ...query, start: next, withTotal: false })
-      expect(idsOf(second.json)).toEqual(ids.slice(700, 1400))
-    }
-    // Filters may change between two pages, so that a cursor may be outside of their range.
-    const start = positionOf(sorted[USERS / 3] as ShownUser, asked.sort)
-    const outside = await list({ ...query, start, limit: 5 })
-    expect(idsOf(outside.json)).toEqual(idsFrom(USERS / 3 + 1).slice(0, 5))
-    for (const offset of [40, 2100]) {
-      const paged = await list({ ...query, start: { offset }, limit: 3 })
-      expect([paged.total, idsOf(paged.json)]).toEqual([ids.length, ids.slice(offset, offset + 3)])
-    }
-  }
 }
