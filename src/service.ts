@@ -18,7 +18,7 @@ import { createStopping, type Stopping } from './server/stop.ts'
 import type { IndexingProgress, Storage } from './storage/storage.ts'
 import { blaming } from './storage/unusable-database.ts'
 import { createChangeFeed } from './users/change-feed.ts'
-import { callAfterWrites, createChangeWatch } from './users/change-watch.ts'
+import { callAfterWrites } from './users/change-watch.ts'
 import { createCursors } from './users/cursor.ts'
 import { createPasswordHasher } from './users/passwords/hasher.ts'
 import { startForgetting } from './users/user-changes.ts'
@@ -101,9 +101,13 @@ async function openParts(options: AppOptions, closers: Closers) {
 
   const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords, blocklist })
   const rules = createUserRules(config)
-  const watch = createChangeWatch(storage.changes)
+  const changes = createChangeFeed({
+    changes: storage.changes,
+    maxWaiting: config.maxWaitingRequests,
+    isAllowed: request => ring === undefined || isKeyValid(ring, request),
+  })
   const users = createUserService({
-    users: callAfterWrites(storage.users, watch.touch),
+    users: callAfterWrites(storage.users, changes.touch),
     passwords,
     rules,
     cursors,
@@ -117,12 +121,6 @@ async function openParts(options: AppOptions, closers: Closers) {
     onFailure: err => log.warn({ err }, 'cannot forget old deletions'),
   })
   closers.push(forgetting.close)
-  const changes = createChangeFeed({
-    changes: storage.changes,
-    watch,
-    maxWaiting: config.maxWaitingRequests,
-    isAllowed: request => ring === undefined || isKeyValid(ring, request),
-  })
   closers.push(changes.end)
   stopping.begin.then(changes.end)
 

@@ -22,6 +22,8 @@ export interface StreamReply extends Pick<Reply, 'headers'> {
    * response off, so that a part of it never looks whole.
    */
   write(send: Send): Promise<void>
+  /** Whether the body has no end. When `write` ends, the response is broken off, so that its client asks again. */
+  readonly isEndless?: true
   /** Whether the client may still get it. If not, `write` ends, but it may wait for a client that takes nothing. */
   isAllowed?(): boolean
 }
@@ -54,7 +56,7 @@ export function leavingOf(request: Request): AbortSignal {
 export async function sendStream(
   request: Request,
   response: Response,
-  { write, isAllowed = () => true, ...head }: StreamReply,
+  { write, isEndless, isAllowed = () => true, ...head }: StreamReply,
 ): Promise<void> {
   if (response.closed) return
   const closing = new AbortController()
@@ -76,9 +78,11 @@ export async function sendStream(
     response.flushHeaders()
   }
   try {
-    if (request.method !== 'HEAD') await write(send)
+    const isHead = request.method === 'HEAD'
+    if (!isHead) await write(send)
     begin()
-    await endResponse(response)
+    if (isEndless && !isHead) breakOff(response)
+    else await endResponse(response)
   } catch (error) {
     if (!signal.aborted) throw error
   }

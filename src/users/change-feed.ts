@@ -6,8 +6,7 @@ import { asksInsteadOfJson } from '../http/negotiation.ts'
 import { checkQuery, pageLink, queryParameters, validData, wholeNumber } from '../http/query.ts'
 import type { Reply } from '../http/reply.ts'
 import { leavingOf, type Send, type StreamReply } from '../http/stream.ts'
-import { performance } from '../timers.ts'
-import type { ChangeWatch } from './change-watch.ts'
+import { createChangeWatch, placeOf } from './change-watch.ts'
 import { decodeChangeCursor, encodeChangeCursor } from './cursor.ts'
 import type { ChangePage, ChangePosition, UserChange, UserChanges } from './user-changes.ts'
 
@@ -18,9 +17,6 @@ const COMMENT_MS = 15_000
 
 /** The longest page, which is what all that follow share. Shorter ones are cut from it. */
 const MAX_LIMIT = 1000
-
-/** How long a stream may take to end at a stop. Its client goes on with another service after the last whole event. */
-const LAST_MS = 500
 
 const cursor = <T>(decode: (text: string) => T | undefined) =>
   z
@@ -54,11 +50,13 @@ export const changeParameters = z.strictObject({
 /**
  * The parameters of a stream. It takes no `now`: if it broke off before its first event, it could not continue there.
  */
-const streamParameters = z.strictObject({ after: cursor(decodeChangeCursor) })
+const streamParameters = z.strictObject({
+  after: cursor(decodeChangeCursor),
+  lastEventId: cursor(decodeChangeCursor),
+})
 
 export interface ChangeFeedOptions {
   readonly changes: UserChanges
-  readonly watch: ChangeWatch
   /** Requests that may wait or stream at a time. */
   readonly maxWaiting: number
   /** Whether a client may still wait: its API key may have been revoked. */
@@ -68,15 +66,15 @@ export interface ChangeFeedOptions {
 export type ChangeFeed = ReturnType<typeof createChangeFeed>
 
 /** `GET /users/changes` in its forms: a page, a page that is waited for, and a stream of events. */
-export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: ChangeFeedOptions) {
+export function createChangeFeed({ changes, maxWaiting, isAllowed }: ChangeFeedOptions) {
   let streaming = 0
   let waiting = 0
-  let endedAt = Number.POSITIVE_INFINITY
+  let hasEnded = false
 
   const isFull = () => waiting + streaming >= maxWaiting
-  const hasEnded = () => performance.now() >= endedAt
 
   const readShared = shareReads(async after => textsOf(await changes.read(after, MAX_LIMIT)))
+  const watch = createChangeWatch({ last: changes.last, read: readShared })
 
   const waitAfter = (after: ChangePosition, ms: number, request: Request, leaving: AbortSignal) =>
     watch.wait({ after, ms, leaving, isAllowed: () => isAllowed(request) })
@@ -88,10 +86,10 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
     let answer = answerOf(page)
     if (wait > 0 && page.changes.length === 0 && !page.hasMore && !isFull()) {
       waiting++
-      const isNews = await waitAfter(page.next, wait * 1000, request, leavingOf(request))
-      waiting--
+      const newer = waitAfter(page.next, wait * 1000, request, leavingOf(request))
+      const news = await newer.finally(() => waiting--)
       if (!isAllowed(request)) throw new ServiceError('key_required', { headers: INVALID_TOKEN })
-      if (isNews) answer = (await readShared(page.next)).answer(limit)
+      if (news !== undefined) answer = news.answer(limit)
     }
     const { next, body } = answer
     const Link = pageLink(`${mountPath(request)}/users/changes`, parameters, { value: next })
@@ -109,7 +107,8 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
         'Cache-Control': 'private, no-cache, no-transform',
         'X-Accel-Buffering': 'no',
       },
-      isAllowed: () => isAllowed(request) && performance.now() < endedAt + LAST_MS,
+      isEndless: true,
+      isAllowed: () => isAllowed(request) && !hasEnded,
       write: async send => {
         if (isFull()) throw new ServiceError('overloaded')
         streaming++
@@ -130,19 +129,21 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
   ): Promise<void> {
     const leaving = leavingOf(request)
     let { text, next, hasMore } = (await readShared(after)).events()
-    text = `retry: 1000\n\n${text}`
-    for (;;) {
-      if (text !== '') await send(text)
-      const isNews = hasMore || (await waitAfter(next, COMMENT_MS, request, leaving))
-      if (hasEnded() || leaving.aborted || !isAllowed(request)) return
-      text = ':\n\n'
-      if (!isNews) continue
-      try {
-        ;({ text, next, hasMore } = (await readShared(next)).events())
-      } catch (error) {
-        if (error instanceof ServiceError) return
-        throw error
+    await send(`retry: 1000\n\n${text}`)
+    try {
+      for (;;) {
+        const news = hasMore
+          ? await readShared(next)
+          : await waitAfter(next, COMMENT_MS, request, leaving)
+        if (hasEnded || leaving.aborted || !isAllowed(request)) return
+        if (news === undefined) await send(':\n\n')
+        else {
+          ;({ text, next, hasMore } = news.events())
+          if (text !== '') await send(text)
+        }
       }
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error
     }
   }
 
@@ -153,9 +154,11 @@ export function createChangeFeed({ changes, watch, maxWaiting, isAllowed }: Chan
     },
     /** How many requests wait or stream now. */
     report: () => ({ waiting, streaming }),
-    /** Answers those that wait, and ends the streams, also later ones. */
+    /** Call it after a write of this process. */
+    touch: watch.touch,
+    /** Answers those that wait, and breaks the streams off, also later ones. */
     end: (): void => {
-      endedAt = Math.min(endedAt, performance.now())
+      hasEnded = true
       watch.end()
     },
   }
@@ -170,8 +173,7 @@ type Read<T> = (after: ChangePosition | undefined) => Promise<T>
 function shareReads<T>(read: Read<T>): Read<T> {
   const reading = new Map<string, Promise<T>>()
   return after => {
-    const { mark, phase, key, id, since } = after ?? {}
-    const place = [mark, phase, key, id, since].join(' ')
+    const place = placeOf(after)
     const shared = reading.get(place) ?? read(after).finally(() => reading.delete(place))
     reading.set(place, shared)
     return shared
@@ -205,15 +207,22 @@ function beginningOf(page: ChangePage, size: number): ChangePage {
   return { changes: page.changes.slice(0, size), next: last.position, hasMore: true }
 }
 
-/** Where a stream begins. The id of the last event replaces `after`. Throws `query_invalid`. */
+/**
+ * Where a stream begins: after the last event, which polyfills of EventSource name in the query, or else after `after`. Throws
+ * `query_invalid`.
+ */
 function startOf({ url, headers }: Request): ChangePosition | undefined {
   const sent = queryParameters(url)
-  const value = headers['last-event-id']
-  const parameters =
-    typeof value !== 'string' || value === ''
-      ? sent
-      : [...sent.filter(({ name }) => name !== 'after'), { name: 'after', value }]
-  return validData(checkQuery(parameters, streamParameters)).after
+  const header = headers['last-event-id'] || undefined
+  const isSent = (name: string) => sent.some(parameter => parameter.name === name)
+  const replaced =
+    header !== undefined ? ['after', 'lastEventId'] : isSent('lastEventId') ? ['after'] : []
+  const parameters = [
+    ...sent.filter(({ name }) => !replaced.includes(name)),
+    ...(header === undefined ? [] : [{ name: 'after', value: String(header) }]),
+  ]
+  const { after, lastEventId } = validData(checkQuery(parameters, streamParameters))
+  return lastEventId ?? after
 }
 
 function answerOf(page: ChangePage) {

@@ -1,4 +1,4 @@
-import { clearTimeout, performance, setTimeout, sleep } from '../timers.ts'
+import { clearTimeout, nextTurn, performance, setTimeout, sleep } from '../timers.ts'
 import { type ChangePosition, isAfter, type UserChanges } from './user-changes.ts'
 import type { UserRepository } from './user-repository.ts'
 
@@ -11,6 +11,9 @@ const SOON_MS = 5
 /** A wait must end within two seconds after its key is revoked. The keys in memory may be one second late. */
 const CHECK_MS = 250
 
+/** What a thousand waits lead to goes in slices of this time. Between them everything else has its turn. */
+const SLICE_MS = 1
+
 export interface Wait {
   readonly after: ChangePosition
   readonly ms: number
@@ -20,15 +23,21 @@ export interface Wait {
   readonly isAllowed: () => boolean
 }
 
-interface Waiter extends Pick<Wait, 'after' | 'isAllowed'> {
-  wake(isNews: boolean): void
+interface Waiter<T> extends Pick<Wait, 'after' | 'isAllowed'> {
+  /** Ends the wait with the news, or without any. */
+  wake(news?: T): void
+  fail(error: unknown): void
 }
 
-export type ChangeWatch = ReturnType<typeof createChangeWatch>
+export interface ChangeWatchOptions<T> extends Pick<UserChanges, 'last'> {
+  /** Reads what is new after a position, once for all that wait there. */
+  readonly read: (after: ChangePosition) => Promise<T>
+}
 
 /** Lets requests wait for changes. One poll serves all requests of the process. It stops while no request waits. */
-export function createChangeWatch({ last }: Pick<UserChanges, 'last'>) {
-  const waiters = new Set<Waiter>()
+export function createChangeWatch<T extends object>({ last, read }: ChangeWatchOptions<T>) {
+  const waiters = new Set<Waiter<T>>()
+  const turn = createTurns()
   /** What the last poll has found; `undefined` without the database. */
   let newest: ChangePosition | undefined
   let isPolling = false
@@ -55,10 +64,12 @@ export function createChangeWatch({ last }: Pick<UserChanges, 'last'>) {
       const now = performance.now()
       const isCheck = now - checkedAt >= CHECK_MS
       if (isCheck) checkedAt = now
-      for (const { after, isAllowed, wake } of waiters) {
-        if (isNewsAfter(after)) wake(true)
-        else if (isCheck && !isAllowed()) wake(false)
-      }
+      const told = [...waiters].filter(({ after, isAllowed, wake }) => {
+        const isNews = isNewsAfter(after)
+        if (!isNews && isCheck && !isAllowed()) wake()
+        return isNews
+      })
+      await tell(told)
       pause = new AbortController()
       await sleep(pauseMs, undefined, { signal: pause.signal }).catch(() => {})
       pauseMs = Math.min(2 * pauseMs, POLL_MS)
@@ -66,27 +77,50 @@ export function createChangeWatch({ last }: Pick<UserChanges, 'last'>) {
     isPolling = false
   }
 
+  async function tell(told: readonly Waiter<T>[]): Promise<void> {
+    const reading = new Map<string, Promise<T>>()
+    for (const { after, wake, fail } of told) {
+      const place = placeOf(after)
+      const page = reading.get(place) ?? read(after)
+      reading.set(place, page)
+      try {
+        const news = await page
+        await turn()
+        wake(news)
+      } catch (error) {
+        fail(error)
+      }
+    }
+  }
+
   return {
     /**
-     * Resolves to true once there may be a change after the position, and to false after `ms`, or when `leaving`, `isAllowed`
-     * or `end` ends the wait.
+     * Resolves to the news once there may be a change after the position, and to `undefined` after `ms`, or when `leaving`,
+     * `isAllowed` or `end` ends the wait. Rejects if they cannot be read. What its caller does at once has its turn then.
      */
-    wait: ({ after, ms, leaving, isAllowed }: Wait): Promise<boolean> =>
-      new Promise(resolve => {
+    wait: ({ after, ms, leaving, isAllowed }: Wait): Promise<T | undefined> =>
+      new Promise((resolve, reject) => {
         if (hasEnded || leaving.aborted) {
-          resolve(false)
+          resolve(undefined)
           return
         }
-        const giveUp = () => waiter.wake(false)
-        const timer = setTimeout(giveUp, ms)
-        const waiter: Waiter = {
+        const giveUp = () => waiter.wake()
+        const timer = setTimeout(() => turn().then(giveUp), ms)
+        const end = () => {
+          clearTimeout(timer)
+          leaving.removeEventListener('abort', giveUp)
+          waiters.delete(waiter)
+        }
+        const waiter: Waiter<T> = {
           after,
           isAllowed,
-          wake: isNews => {
-            clearTimeout(timer)
-            leaving.removeEventListener('abort', giveUp)
-            waiters.delete(waiter)
-            resolve(isNews)
+          wake: news => {
+            end()
+            resolve(news)
+          },
+          fail: error => {
+            end()
+            reject(error)
           },
         }
         leaving.addEventListener('abort', giveUp)
@@ -102,10 +136,42 @@ export function createChangeWatch({ last }: Pick<UserChanges, 'last'>) {
     /** Ends each wait, and each later one at once. */
     end: (): void => {
       hasEnded = true
-      for (const { wake } of waiters) wake(false)
+      for (const { wake } of waiters) wake()
       pause.abort()
     },
   }
+}
+
+/** The text of a position, to compare it by. */
+export function placeOf(position: ChangePosition | undefined): string {
+  const { mark, phase, key, id, since } = position ?? {}
+  return [mark, phase, key, id, since].join(' ')
+}
+
+/** Returns a function that resolves when its caller may go on. What all callers then do at once takes turns of `SLICE_MS`. */
+function createTurns(): () => Promise<void> {
+  const waiting: (() => void)[] = []
+  let isRunning = false
+
+  async function run(): Promise<void> {
+    isRunning = true
+    while (waiting.length > 0) {
+      const endsAt = performance.now() + SLICE_MS
+      while (waiting.length > 0 && performance.now() < endsAt) {
+        waiting.shift()?.()
+        // Whoever was resolved goes on before this does.
+        await undefined
+      }
+      await nextTurn()
+    }
+    isRunning = false
+  }
+
+  return () =>
+    new Promise(resolve => {
+      waiting.push(resolve)
+      if (!isRunning) void run()
+    })
 }
 
 /** The same users, which call `onWrite` after each write that clients can see. */

@@ -169,7 +169,7 @@ export function describeUserOperations(rules: UserRules) {
       description:
         'The latest change of each user, deletions among them, to keep a copy of all users that is right. Begin without ' +
         '`after`, apply each entry in order, and go on with `next`. With `wait` the answer comes at the next change. As ' +
-        '`text/event-stream` the changes come as events `user` and `deletion`; it takes `after` or `Last-Event-ID` only.',
+        '`text/event-stream` the changes come as events `user` and `deletion`; it takes `Last-Event-ID`, `lastEventId` or `after` only.',
       query: changeParameters,
       answers: {
         200: {
