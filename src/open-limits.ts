@@ -46,7 +46,7 @@ export async function openLimits(options: LimitsOptions) {
       }),
     )
     const limiter = createLimiter({
-      ...{ limits, store, bans, notices, now: clocks.now },
+      ...{ limits, store, bans, notices, now: clocks.now, steadyNow: clocks.steadyNow },
       // Only operators see them.
       ...(config.managementPort !== undefined && {
         openClients: () => createRefusedClients(clocks.monotonicNow),
@@ -96,7 +96,7 @@ async function openCounters({ config, clocks, log, storage }: LimitsOptions): Pr
   const { UnusableRedis } = await import('./storage/redis/redis-errors.ts')
   try {
     const store = await openRedisCounters({
-      ...{ location, prefix, local },
+      ...{ location, prefix, local, steadyNow: clocks.steadyNow },
       secret: await storage.signingKey('counters'),
       onLost: reason => log.warn({ reason }, 'Redis cannot be used, limits are counted locally'),
       onBack: () => log.info('Redis can be used again, limits are counted there'),

@@ -186,6 +186,17 @@ test('imports guarded packages only behind their door: each file of src', () => 
   expect(strangers).toEqual([])
 })
 
+test('limits are enforced by the middleware of express-rate-limit alone', () => {
+  const using = (expression: RegExp) =>
+    files.filter(({ text }) => expression.test(text)).map(({ file }) => file)
+  const door = 'limits/limit-requests.ts'
+  expect(using(/^import \{ rateLimit \} from 'express-rate-limit'$/m)).toEqual([door])
+  expect(using(/\brateLimit\(\{/)).toEqual([door])
+  // What it counts is denied by its handler, and nobody else says so.
+  expect(using(/\bdenyOverLimit\(/)).toEqual(['limits/deny-over-limit.ts', door])
+  expect(using(/new ServiceError\('rate_limited'/)).toEqual(['limits/deny-over-limit.ts'])
+})
+
 test('only main.ts touches the environment and the exit of the process', () => {
   const touching = files.filter(({ text }) => /process\.(env|exit)\b/.test(text))
   expect(touching.map(({ file }) => file)).toEqual(['main.ts'])

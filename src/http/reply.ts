@@ -1,7 +1,6 @@
 import type { Request, Response } from 'express'
 import type { ErrorCode } from '../errors.ts'
 import { clearTimeout, setImmediate, setTimeout } from '../timers.ts'
-import { endResponse } from './before-end.ts'
 
 /** A response as a value: what an endpoint returns, and what an error becomes. */
 export interface Reply {
@@ -34,17 +33,10 @@ const BODILESS_STATUSES = new Set([204, 205, 304])
 
 const JSON_CONTENT_TYPE = 'application/json; charset=utf-8'
 
-/**
- * Writes a response with all its headers. Every response of the application comes through here. Throws if it cannot be written,
- * and rejects if it cannot be sent after the work before its end.
- */
-export function writeReply(
-  request: Request,
-  response: Response,
-  reply: Reply,
-): Promise<void> | undefined {
+/** Writes a response with all its headers. Every response of the application comes through here. Throws if it cannot be written. */
+export function writeReply(request: Request, response: Response, reply: Reply): void {
   // A request may be answered with an error while its body still arrives; its handler ends later.
-  if (response.headersSent) return undefined
+  if (response.headersSent) return
   const body = BODILESS_STATUSES.has(reply.status) ? undefined : reply.body
   const isLast =
     !response.shouldKeepAlive ||
@@ -53,7 +45,7 @@ export function writeReply(
     request.awaitsContinue
   sendHead(response, reply.status, headOf(request, response, reply, body))
   if (isLast && !request.complete) closeAfterBody(request)
-  return endResponse(response, body)
+  response.end(body)
 }
 
 /** Writes the head of a response whose body follows in parts, without a Content-Length. */
@@ -167,14 +159,11 @@ export function createReplySender(): SendReply {
   let waiting: Parameters<SendReply>[] = []
 
   function write(...[request, response, reply, onFailure]: Parameters<SendReply>): void {
-    const fail = (error: unknown) => {
+    try {
+      writeReply(request, response, reply)
+    } catch (error) {
       request.replyHeaders = undefined
       onFailure(error)
-    }
-    try {
-      writeReply(request, response, reply)?.catch(fail)
-    } catch (error) {
-      fail(error)
     }
   }
 

@@ -2,7 +2,6 @@ import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import type { Request, Response } from 'express'
 import { clearInterval, performance, setInterval } from '../timers.ts'
-import { endResponse } from './before-end.ts'
 import { beginReply, breakOff, type Reply } from './reply.ts'
 
 /** How long a client may take nothing of what is sent to it. */
@@ -82,7 +81,7 @@ export async function sendStream(
     if (!isHead) await write(send)
     begin()
     if (isEndless && !isHead) breakOff(response)
-    else await endResponse(response)
+    else response.end()
   } catch (error) {
     if (!signal.aborted) throw error
   }

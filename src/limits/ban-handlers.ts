@@ -1,11 +1,12 @@
 import type { RequestHandler } from 'express'
 import { ServiceError } from '../errors.ts'
-import { beforeEnd } from '../http/before-end.ts'
 import type { Ban } from './ban-store.ts'
+import { counterText } from './counter-store.ts'
 import { BLOCKED } from './filter-handlers.ts'
 import { guardRule, type RuleParts } from './guard-rule.ts'
-import { retryAfterSeconds } from './limit-headers.ts'
+import { wholeSeconds } from './limit-headers.ts'
 import { noticeOf } from './notices.ts'
+import { onceAnswered } from './once-answered.ts'
 import { ownCopy } from './rules/memoize.ts'
 import type { LimitState } from './rules/request-facts.ts'
 import type { CompiledBan } from './rules/rules-schema.ts'
@@ -56,7 +57,7 @@ export function countStrike(rule: CompiledBan, parts: RuleParts): RequestHandler
   })
 }
 
-/** For a rule with `status`: counts what matches once its answer is known. A ban begins with the next request. */
+/** For a rule with `status`: counts what matches once it is answered. A ban begins with the next request. */
 export function countStrikeByAnswer(rule: CompiledBan, parts: RuleParts): RequestHandler {
   const { limit, statuses = new Set() } = rule
   const { tally, onMatch, count, ...ban } = openBan(rule, parts)
@@ -67,16 +68,18 @@ export function countStrikeByAnswer(rule: CompiledBan, parts: RuleParts): Reques
     if (strikes === undefined) return
     const isBeyond = strikes > limit
     if (isBeyond && !ban.isMissing(state.key)) return
-    if (strikes >= limit) {
-      const isFirst = await ban.begin(state)
-      if (isBeyond && !isFirst) return
-      parts.notices.publish(noticeOf(rule, state))
+    const report = () => {
+      tallyPass(tally)
+      if (strikes >= limit) parts.notices.publish(noticeOf(rule, state))
     }
-    tallyPass(tally)
+    if (!isBeyond) report()
+    if (strikes < limit) return
+    const isFirst = await ban.begin(state)
+    if (isBeyond && isFirst) report()
   }
 
   return onMatch((state, response, next) => {
-    beforeEnd(response, statuses, () => strike(state))
+    onceAnswered(response, statuses, () => void strike(state))
     next()
   })
 }
@@ -125,7 +128,7 @@ function openBan(rule: CompiledBan, parts: RuleParts) {
 }
 
 function banned(remainingMs: number): ServiceError {
-  const headers = { 'Retry-After': String(retryAfterSeconds(remainingMs)) }
+  const headers = { 'Retry-After': String(wholeSeconds(remainingMs)) }
   return new ServiceError('blocked', { headers })
 }
 
@@ -145,7 +148,8 @@ export async function forgetStrikes(
   bannedForMs = 0,
 ): Promise<void> {
   try {
-    await store?.reset({ type: 'ban', rule, key }, Math.min(KNOWN_AFTER_MS, bannedForMs / 2))
+    const text = counterText({ type: 'ban', rule, key })
+    await store?.resetKey(text, Math.min(KNOWN_AFTER_MS, bannedForMs / 2))
   } catch (error) {
     notices.storeFailed(error)
   }

@@ -1,3 +1,4 @@
+import type { Store } from 'express-rate-limit'
 import type { RuleType } from './rules/rules-schema.ts'
 
 /** A rule that counts. */
@@ -16,39 +17,54 @@ export interface CounterKey extends CountingRule {
 /** The count of a key in its window. */
 export interface Count {
   /** Includes what was added. */
-  readonly count: number
-  /** Milliseconds until the window ends. */
-  readonly resetsInMs: number
-}
-
-/** How long a request has waited for its counts. A store that may be slow reads it, and adds to it. */
-export interface Waited {
-  waitedMs: number
+  readonly totalHits: number
+  /** The end of the window, by the clock `steadyNow` of this process. */
+  readonly resetTime: Date
 }
 
 /**
- * Counts by key, in windows that begin with the first count of a key. A call may return a promise. When the store fails, it
- * throws or rejects, and the caller lets the request pass.
+ * Counts by key, in windows that begin with the first count of a key: a store of express-rate-limit, for all rules. Its keys are
+ * made by `counterText`. A call may return a promise. When the store fails, it throws or rejects, and the request passes.
  */
-export interface CounterStore {
-  /**
-   * Adds `amount`, by default one, to the count of a key; begins a window of `windowMs` if none is open. `waited` is of the
-   * request, whose wait for all its counts a store may limit.
-   */
-  increment(
-    key: CounterKey,
-    windowMs: number,
-    waited?: Waited,
-    amount?: number,
-  ): Count | Promise<Count>
+export interface CounterStore extends Store {
+  /** Adds `amount`, by default one, to the count of a key; begins a window if none is open. */
+  increment(text: string, amount?: number): Count | Promise<Count>
   /**
    * Forgets a key, so that its next count begins a window: at once or, if it is counted, in `inMs`, which replaces the end of
    * its window.
    */
-  reset(key: CounterKey, inMs?: number): void | Promise<void>
+  resetKey(text: string, inMs?: number): void | Promise<void>
   /**
    * The windows of all other rules only run out, until one comes back. For a store whose windows do not end by themselves: it
    * forgets those that have ended, and whole rules if they have too many.
    */
   letRunOut?(rulesInForce: readonly CountingRule[]): void
+}
+
+/**
+ * A key as the store gets it, with the length of the window that it may begin: express-rate-limit hands on one text, and a rule may
+ * have another window for each request. Differs for different keys, whatever is in them.
+ */
+export function counterText({ key, ...rule }: CounterKey, windowMs = 0): string {
+  return `${windowMs} ${countingText(rule)} ${key}`
+}
+
+/** A rule as it stands in `counterText`. */
+export function countingText({ type, rule }: CountingRule): string {
+  return `${type} ${rule.length} ${rule}`
+}
+
+/** The parts of a text that `counterText` made. */
+export function parseCounterText(text: string) {
+  const windowEnd = text.indexOf(' ')
+  const typeEnd = text.indexOf(' ', windowEnd + 1)
+  const lengthEnd = text.indexOf(' ', typeEnd + 1)
+  const ruleEnd = lengthEnd + 1 + Number(text.slice(typeEnd + 1, lengthEnd))
+  return {
+    windowMs: Number(text.slice(0, windowEnd)),
+    /** What is counted: the text without the window. */
+    counter: text.slice(windowEnd + 1),
+    rule: text.slice(windowEnd + 1, ruleEnd),
+    key: text.slice(ruleEnd + 1),
+  }
 }

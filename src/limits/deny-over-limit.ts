@@ -1,17 +1,28 @@
 import { finished } from 'node:stream'
-import type { RequestHandler } from 'express'
+import type { NextFunction, RequestHandler, Response } from 'express'
 import { type ErrorCode, type ErrorDetails, ServiceError } from '../errors.ts'
-import { replaceEnd } from '../http/before-end.ts'
 import { fixedHeaders } from '../http/reply.ts'
-import type { MatchHandler, RuleParts } from './guard-rule.ts'
-import { retryAfterSeconds } from './limit-headers.ts'
+import type { RuleParts } from './guard-rule.ts'
+import { secondsUntil } from './limit-headers.ts'
 import { noticeOf } from './notices.ts'
 import type { FixedAnswer } from './rules/limits-file.ts'
-import type { LimitState } from './rules/request-facts.ts'
-import type { CompiledRateLimit, CompiledThrottle } from './rules/rules-schema.ts'
+import { factsOf, type LimitRule, type LimitState } from './rules/request-facts.ts'
 import { type Tally, tallyOf, tallyRefusal } from './tallies.ts'
 
-type LimitRule = CompiledThrottle | CompiledRateLimit
+/** A request that is over the limit of a rule. */
+interface Denied {
+  readonly state: LimitState
+  /** Whether it fits into an empty window. */
+  readonly canFit: boolean
+}
+
+/** Answers it. `retryHeaders` say when it may come again. */
+type Deny = (
+  state: LimitState,
+  retryHeaders: Readonly<Record<string, string>>,
+  response: Response,
+  next: NextFunction,
+) => void
 
 /** Reports a request that is over the limit of a rule. */
 export function reportOverLimit(rule: LimitRule, { notices, tallies }: RuleParts) {
@@ -29,9 +40,9 @@ export function reportOverLimit(rule: LimitRule, { notices, tallies }: RuleParts
 }
 
 /** What throttles and limits on routes do over their limit: report the request, and deny it unless the rule is in dry run. */
-export function denyOverLimit(rule: LimitRule, parts: RuleParts): MatchHandler {
-  const { notices, tallies, addLimitHeaders } = parts
-  const { type, name, isDryRun, answer } = rule
+export function denyOverLimit(rule: LimitRule, parts: RuleParts) {
+  const { notices, tallies, showLimits, steadyNow } = parts
+  const { name, isDryRun, answer } = rule
   const tally = tallyOf(tallies, rule)
   const report = reportOverLimit(rule, parts)
   const onFailure = (error: unknown) => notices.functionFailed(rule, error)
@@ -40,30 +51,36 @@ export function denyOverLimit(rule: LimitRule, parts: RuleParts): MatchHandler {
       ? denyByFunction(answer, tally, onFailure)
       : denyFixed(name, answer, tally)
 
-  return (state, response, next) => {
-    const { request, key, count, limit } = state
-    const { logFields, replyHeaders } = request
+  return ({ state, canFit }: Denied, response: Response, next: NextFunction) => {
+    const { request, key = '', count = 0, limit, resetTime } = state
+    const { logFields } = request
+    const facts = factsOf(request)
     report(state)
     if (isDryRun) return next()
-    // A limit on a route adds them whenever it counts.
-    if (type === 'throttle') addLimitHeaders(name, state)
-    // As functions under `with` know it from express-rate-limit.
-    else Object.assign(request, { rateLimit: { limit, used: count, remaining: 0, key } })
-    deny(state, response, error => {
-      if (error === undefined) Object.assign(request, { logFields, replyHeaders })
+    facts.show(rule, state)
+    showLimits(request)
+    // The key without what only the store needs.
+    request.rateLimit = { limit, used: count, remaining: 0, resetTime, key }
+    const retryAfter = String(secondsUntil(resetTime, steadyNow()))
+    deny(state, canFit ? { 'Retry-After': retryAfter } : {}, response, error => {
+      if (error === undefined) {
+        // A limit on a route has its headers whenever it counts.
+        if (rule.type === 'throttle') facts.shown?.delete(rule)
+        showLimits(request)
+        request.logFields = logFields
+      }
       next(error)
     })
   }
 }
 
 /** Answers 429, or what the rule has under `with`. */
-function denyFixed(rule: string, answer: FixedAnswer | undefined, tally: Tally): MatchHandler {
+function denyFixed(rule: string, answer: FixedAnswer | undefined, tally: Tally): Deny {
   // What never changes is made once.
   const details: ErrorDetails = { violatedPolicies: [rule], ...(answer && detailsOf(answer)) }
-  return (state, _response, next) => {
+  return (state, retryHeaders, _response, next) => {
     tallyRefusal(tally, state)
-    const retryAfter = String(retryAfterSeconds(state.resetsInMs))
-    const headers = { 'Retry-After': retryAfter, ...details.headers }
+    const headers = { ...retryHeaders, ...details.headers }
     next(new ServiceError('rate_limited', { ...details, headers }))
   }
 }
@@ -76,9 +93,9 @@ function denyByFunction(
   handler: RequestHandler,
   tally: Tally,
   onFailure: (error: unknown) => void,
-): MatchHandler {
-  return (state, response, next) => {
-    const { request, resetsInMs } = state
+): Deny {
+  return (state, retryHeaders, response, next) => {
+    const { request } = state
     // The request counts as refused unless the function lets it pass, also if its client leaves.
     let isDecided = false
     const decide = (outcome: 'passed' | 'refused') => {
@@ -89,28 +106,25 @@ function denyByFunction(
     }
     finished(response, () => decide('refused'))
     const { Vary: _vary, ...fixed } = fixedHeaders(request.id)
-    const retryAfter = String(retryAfterSeconds(resetsInMs))
-    const headers = { ...fixed, ...request.replyHeaders, 'Retry-After': retryAfter }
+    const headers = { ...fixed, ...request.replyHeaders, ...retryHeaders }
     for (const [name, value] of Object.entries(headers)) response.setHeader(name, value)
     const vary = response.getHeader('Vary')
     response.vary('Accept')
     // Other denials get their reason in `writeReply`, which the function does not use.
     request.logFields = { ...request.logFields, reason: 'rate_limited' satisfies ErrorCode }
-    const end = replaceEnd(response, handleFailure)
     let isHandedOn = false
 
     /** The `next` of the function. In Express two words skip the rest of a route or router, and every handler that could answer. */
     function handOn(given?: unknown): void {
       if (isHandedOn) return
       const error = given && given !== 'route' && given !== 'router' ? given : undefined
-      if (response.headersSent || end.isHeld()) {
+      if (response.headersSent) {
         // Headers that were sent cannot be taken back, and nobody else may answer.
         if (error !== undefined) onFailure(error)
-        if (!response.writableEnded && !end.isHeld()) response.destroy()
+        if (!response.writableEnded) response.destroy()
         return
       }
       isHandedOn = true
-      end.restore()
       for (const name of Object.keys(headers)) response.removeHeader(name)
       if (vary === undefined) response.removeHeader('Vary')
       else response.setHeader('Vary', vary)

@@ -1,13 +1,13 @@
 import { clearTimeout, setTimeout } from '../timers.ts'
 import { createPatience } from '../waiting/patience.ts'
-import type { CounterStore, Waited } from './counter-store.ts'
+import type { CounterStore } from './counter-store.ts'
 
 export interface FallbackCounterStoreOptions {
   /** Counts for several processes. It may be slow, fail, or never answer. */
   readonly shared: CounterStore
   /** Counts in this process while `shared` does not answer. Never fails. */
   readonly local: CounterStore
-  /** How long a request waits for `shared`, over all its counts; and for how long `shared` may be silent. */
+  /** How long a count waits for `shared`. */
   readonly patienceMs: number
   /** Resolves if `shared` answers again, otherwise rejects. Called while it does not answer, one call at a time. */
   readonly probe: () => Promise<void>
@@ -31,10 +31,7 @@ export interface FallbackCounterStore extends CounterStore {
 /**
  * Counts in a shared store and, while that fails or does not answer, in a local one. The first call that fails, or that has no
  * answer after `patienceMs`, ends the wait of all others. From then on calls cost nothing but their local count, until a probe
- * in the background finds the shared store again.
- *
- * A request whose time is up, because it has waited for several counts, is counted locally by this one. The shared store counts
- * it too, only later: it is slow, but not lost. No call fails because of the shared store.
+ * in the background finds the shared store again. No call fails because of the shared store.
  */
 export function createFallbackCounterStore(
   options: FallbackCounterStoreOptions,
@@ -70,56 +67,43 @@ export function createFallbackCounterStore(
     onBack()
   }
 
-  function ask<T>(
-    askStore: (store: CounterStore) => T | Promise<T>,
-    waited: Waited = { waitedMs: 0 },
-  ): T | Promise<T> {
+  function ask<T>(askStore: (store: CounterStore) => T | Promise<T>): T | Promise<T> {
     if (isLocal) return askStore(local)
     const lossesBefore = losses
-    const { waitedMs } = waited
-    const leftMs = patienceMs - waitedMs
     return new Promise(resolve => {
       let isSettled = false
 
       function settle(answer: () => T | Promise<T>): void {
         if (isSettled) return
         isSettled = true
-        // Of several counts at once, the longest.
-        waited.waitedMs = Math.max(waited.waitedMs, waitedMs + silence.elapsedMs())
+        silence.end()
         resolve(answer())
       }
 
-      const settleLocally = () => settle(() => askStore(local))
-
-      /** Also after the request has gone on, but not for a failure that belongs to an earlier loss. */
-      function loseOnce(error: unknown): void {
+      function fail(error: unknown): void {
+        // Not for what belongs to an earlier loss.
         if (losses === lossesBefore) lose(error)
+        settle(() => askStore(local))
       }
 
-      const silence = patience.begin(patienceMs, () => {
-        settleLocally()
-        loseOnce(new Error(`no answer within ${patienceMs} ms`))
-      })
-      const timeOfRequest = leftMs < patienceMs ? patience.begin(leftMs, settleLocally) : silence
-      if (leftMs <= 0) settleLocally()
-      // A loss settles locally whatever waits.
+      const silence = patience.begin(patienceMs, () =>
+        fail(new Error(`no answer within ${patienceMs} ms`)),
+      )
       // It may throw, too.
-      void new Promise<T>(answered => answered(askStore(shared)))
-        .then(value => settle(() => value), loseOnce)
-        .then(() => {
-          silence.end()
-          timeOfRequest.end()
-        })
+      new Promise<T>(answered => answered(askStore(shared))).then(
+        value => settle(() => value),
+        fail,
+      )
     })
   }
 
   return {
-    increment: (key, windowMs, waited, amount) =>
-      ask(store => store.increment(key, windowMs, waited, amount), waited),
-    reset: (key, inMs) => {
+    increment: (text, amount) => ask(store => store.increment(text, amount)),
+    decrement: () => {},
+    resetKey: (text, inMs) => {
       // The local store may have counted the key during an earlier loss.
-      local.reset(key, inMs)
-      return ask(store => store.reset(key, inMs))
+      local.resetKey(text, inMs)
+      return ask(store => store.resetKey(text, inMs))
     },
     letRunOut: rules => local.letRunOut?.(rules),
     isLocal: () => isLocal,

@@ -1,9 +1,9 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import type { BanList } from './ban-list.ts'
-import type { CounterStore } from './counter-store.ts'
-import type { AddLimitHeaders } from './limit-headers.ts'
+import { type CounterStore, counterText } from './counter-store.ts'
+import type { ShowLimits } from './limit-headers.ts'
 import { type Notices, noticeOf } from './notices.ts'
-import { factsOf, type LimitState } from './rules/request-facts.ts'
+import type { LimitState } from './rules/request-facts.ts'
 import type { CompiledCounter, CompiledFilterRule } from './rules/rules-schema.ts'
 import { type Tallies, tallyOf, tallyRefusal } from './tallies.ts'
 
@@ -14,9 +14,11 @@ export interface RuleParts {
   readonly bans: BanList
   readonly notices: Notices
   readonly tallies: Tallies
-  readonly addLimitHeaders: AddLimitHeaders
+  readonly showLimits: ShowLimits
   /** Milliseconds since the epoch. */
   readonly now: () => number
+  /** The same by a clock that never jumps, by which windows end. */
+  readonly steadyNow: () => number
 }
 
 /** A handler of Express for a request that a rule matches. */
@@ -47,7 +49,7 @@ export function guardRule(
   function stateOf(request: Request, key: string | undefined, amount = 1): LimitState {
     const limit = valueFor(request, key, rule.limit)
     const windowMs = valueFor(request, key, rule.windowMs)
-    return { request, key, limit, windowMs, amount, count: undefined, resetsInMs: 0 }
+    return { request, key, limit, windowMs, amount, count: undefined, resetTime: NO_TIME }
   }
 
   function statesByKey(request: Request, bodies: readonly unknown[]): Map<string, LimitState> {
@@ -63,15 +65,20 @@ export function guardRule(
     return states
   }
 
+  /** A request that the rule matches. `undefined` for others, and for those for which a function of the rule throws. */
+  const matching = (request: Request): LimitState | undefined =>
+    guard(() => (rule.matches(request) ? stateOf(request, keyOf(request)) : undefined))
+
   return {
     tally,
+    matching,
     stateOf,
 
     /** Lets requests pass that the rule does not match, and those for which a function of the rule throws. */
     onMatch:
       (handle: MatchHandler): RequestHandler =>
       (request, response, next) => {
-        const state = guard(() => rule.matches(request) && stateOf(request, keyOf(request)))
+        const state = matching(request)
         return state ? handle(state, response, next) : next()
       },
 
@@ -91,13 +98,12 @@ export function guardRule(
 
     /** Adds a request to the count of its key. Returns the count; `undefined` without a key, or if the store fails. */
     count: async (state: LimitState): Promise<number | undefined> => {
-      const { request, key, windowMs, amount } = state
+      const { key, windowMs, amount } = state
       if (store === undefined || key === undefined) return undefined
       try {
-        Object.assign(
-          state,
-          await store.increment({ type, rule: name, key }, windowMs, factsOf(request), amount),
-        )
+        const text = counterText({ type, rule: name, key }, windowMs)
+        const { totalHits, resetTime } = await store.increment(text, amount)
+        Object.assign(state, { count: totalHits, resetTime })
       } catch (error) {
         notices.storeFailed(error)
       }
@@ -114,6 +120,8 @@ export function guardRule(
     },
   }
 }
+
+const NO_TIME = new Date(0)
 
 /** Functions of a rule are asked only about requests that it counts. */
 function valueFor(

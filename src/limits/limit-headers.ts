@@ -1,57 +1,49 @@
 import { createHash } from 'node:crypto'
 import type { Request } from 'express'
 import { memoize } from './rules/memoize.ts'
-import type { LimitState } from './rules/request-facts.ts'
+import { factsOf, type LimitState } from './rules/request-facts.ts'
 
-/** Adds an item of the rule to `RateLimit` and `RateLimit-Policy`, in the form of express-rate-limit's `draft-8`. */
-export type AddLimitHeaders = (rule: string, state: LimitState) => void
+/**
+ * Puts an item of each limit that has counted a request into its `RateLimit` and `RateLimit-Policy`, in the form of
+ * express-rate-limit's `draft-8`.
+ */
+export type ShowLimits = (request: Request) => void
 
-export function createLimitHeaders(): AddLimitHeaders {
+/** `steadyNow` is the clock by which windows end. */
+export function createLimitHeaders(steadyNow: () => number): ShowLimits {
   const partitionOf = memoize(hashPartition)
   const quotedName = memoize(quote)
 
-  return (rule, { request, key = '', limit, windowMs, count = 0, resetsInMs }) => {
-    const name = quotedName(rule)
-    const remaining = Math.max(limit - count, 0)
-    const windowSeconds = Math.ceil(windowMs / 1000)
-    const state = `${name}; r=${remaining}; t=${retryAfterSeconds(resetsInMs)}`
-    const policy = `${name}; q=${limit}; w=${windowSeconds}; pk=:${partitionOf(key)}:`
-    const { replyHeaders } = request
-    // A new object each time: a denial that lets the request pass restores the previous one.
-    request.replyHeaders =
-      replyHeaders === undefined
-        ? { RateLimit: state, 'RateLimit-Policy': policy }
-        : {
-            ...replyHeaders,
-            RateLimit: join(replyHeaders.RateLimit, state),
-            'RateLimit-Policy': join(replyHeaders['RateLimit-Policy'], policy),
-          }
+  function stateItem(rule: string, { limit, count = 0, resetTime }: LimitState): string {
+    const left = Math.max(limit - count, 0)
+    return `${quotedName(rule)}; r=${left}; t=${secondsUntil(resetTime, steadyNow())}`
   }
-}
 
-/** Removes the items of a rule, before it adds those of a request that it has counted once more. */
-export function dropLimitHeaders(request: Request, rule: string): void {
-  const { RateLimit: state, 'RateLimit-Policy': policy, ...others } = request.replyHeaders ?? {}
-  if (state === undefined || policy === undefined) return
-  const start = `${quote(rule)}; `
-  const without = (items: string) => {
-    // Within a name, quotes are escaped.
-    const left = items.split(/, (?=")/).filter(item => !item.startsWith(start))
-    return left.join(', ')
+  function policyItem(rule: string, { limit, windowMs, key = '' }: LimitState): string {
+    const seconds = Math.ceil(windowMs / 1000)
+    return `${quotedName(rule)}; q=${limit}; w=${seconds}; pk=:${partitionOf(key)}:`
   }
-  request.replyHeaders =
-    without(state) === ''
-      ? others
-      : { ...others, RateLimit: without(state), 'RateLimit-Policy': without(policy) }
+
+  return request => {
+    const { shown } = factsOf(request)
+    if (shown === undefined) return
+    const items = (itemOf: typeof stateItem) =>
+      Array.from(shown, ([{ name }, state]) => itemOf(name, state)).join(', ')
+    request.replyHeaders =
+      shown.size === 0
+        ? undefined
+        : { RateLimit: items(stateItem), 'RateLimit-Policy': items(policyItem) }
+  }
 }
 
 /** At least 1: a client that is sent 0 retries immediately and is denied again. */
-export function retryAfterSeconds(resetsInMs: number): number {
-  return Math.max(1, Math.ceil(resetsInMs / 1000))
+export function secondsUntil(end: Date, now: number): number {
+  return wholeSeconds(end.getTime() - now)
 }
 
-function join(items: string | undefined, item: string): string {
-  return items === undefined ? item : `${items}, ${item}`
+/** At least 1, for the same reason. */
+export function wholeSeconds(ms: number): number {
+  return Math.max(1, Math.ceil(ms / 1000))
 }
 
 function hashPartition(key: string): string {

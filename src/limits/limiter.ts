@@ -4,9 +4,10 @@ import type { RequestHandler } from 'express'
 import { ACTIONS, type Action } from '../http/actions.ts'
 import type { SplitBody } from '../http/router.ts'
 import { countStrike, countStrikeByAnswer, denyBanned } from './ban-handlers.ts'
-import { block, pass, throttle, throttleEach, track } from './filter-handlers.ts'
+import { block, pass, track } from './filter-handlers.ts'
 import type { RuleParts } from './guard-rule.ts'
 import { createLimitHeaders } from './limit-headers.ts'
+import { limitMany, limitRequests } from './limit-requests.ts'
 import type { RefusedClients } from './refused-clients.ts'
 import { needsBody, partsOf } from './rules/client-key.ts'
 import { factsOf } from './rules/request-facts.ts'
@@ -19,15 +20,15 @@ export type RuleChanges = ReturnType<typeof compareRules>
 /** The limits of a service, as middleware whose rules can be changed while it runs. */
 export type Limiter = ReturnType<typeof createLimiter>
 
-export interface LimiterOptions extends Omit<RuleParts, 'tallies' | 'addLimitHeaders'> {
+export interface LimiterOptions extends Omit<RuleParts, 'tallies' | 'showLimits'> {
   readonly limits: CheckedLimits
   /** Opens the counts of the clients that a rule refuses. If left out, refused clients are not counted. */
   readonly openClients?: (() => RefusedClients) | undefined
 }
 
 export function createLimiter(options: LimiterOptions) {
-  const { bans } = options
-  const parts = { ...options, addLimitHeaders: createLimitHeaders() }
+  const { bans, steadyNow } = options
+  const parts = { ...options, showLimits: createLimitHeaders(steadyNow) }
   let rules = compileRules(options.limits, parts)
   const report = (): RuleReport[] => Array.from(rules.tallies.values(), tally => ({ ...tally }))
 
@@ -83,9 +84,11 @@ function compileRules(
     source: limits,
     tallies: parts.tallies,
     filter: chainFilter(limits, parts),
-    beforeBody: chainByAction(beforeBody, rule => throttle(rule, parts)),
-    afterBody: chainByAction(afterBody, rule => throttle(rule, parts)),
-    ofEach: chainByAction([...beforeBody, ...afterBody], rule => throttleEach(rule, parts)),
+    beforeBody: chainByAction(beforeBody, parts, limitRequests),
+    afterBody: chainByAction(afterBody, parts, limitRequests),
+    ofEach: chainByAction([...beforeBody, ...afterBody], parts, (...given) => [
+      limitMany(...given),
+    ]),
   }
 }
 
@@ -101,7 +104,7 @@ function chainFilter(rules: CheckedLimits, parts: RuleParts): RequestHandler {
     ...rules.blocklist.map(rule => block(rule, parts)),
     ...rules.bans.map(rule => denyBanned(rule, parts)),
     ...rules.bans.filter(rule => !rule.statuses).map(rule => countStrike(rule, parts)),
-    ...rules.throttle.map(rule => throttle(rule, parts)),
+    ...rules.throttle.flatMap(rule => limitRequests(rule, parts)),
     // Answers of the filter itself do not count.
     ...rules.bans.filter(rule => rule.statuses).map(rule => countStrikeByAnswer(rule, parts)),
     ...rules.track.map(rule => track(rule, parts)),
@@ -111,12 +114,18 @@ function chainFilter(rules: CheckedLimits, parts: RuleParts): RequestHandler {
 /** For each action, those of the limits that stand on its route. */
 function chainByAction(
   rules: readonly CompiledRateLimit[],
-  handlerOf: (rule: CompiledRateLimit) => RequestHandler,
+  parts: RuleParts,
+  handlersOf: typeof limitRequests,
 ) {
+  const showLimits: RequestHandler = (request, _response, next) => {
+    parts.showLimits(request)
+    next()
+  }
   return Object.fromEntries(
     ACTIONS.map(action => {
       const ofAction = rules.filter(({ actions }) => actions.includes(action))
-      return [action, chain([skipSafe, ...ofAction.map(handlerOf)])]
+      const handlers = ofAction.flatMap(rule => handlersOf(rule, parts))
+      return [action, chain([skipSafe, ...handlers, showLimits])]
     }),
   ) as Record<Action, RequestHandler>
 }

@@ -1,10 +1,9 @@
-import type { CounterStore } from './counter-store.ts'
+import { type CounterStore, countingText, parseCounterText } from './counter-store.ts'
 import { createRuleMaps } from './rule-maps.ts'
-import { ruleText } from './rules/rules-schema.ts'
 
 export interface MemoryCounterStoreOptions {
-  /** Milliseconds of a clock that never goes back. */
-  readonly monotonicNow: () => number
+  /** Whole milliseconds since the epoch, by a clock that never jumps. */
+  readonly steadyNow: () => number
   /**
    * The most keys of one rule in memory: beyond that, its oldest window is dropped. Rules that a reload has removed
    * may have this many keys together.
@@ -23,36 +22,35 @@ interface Window {
  * Counts in the memory of this process. There is no timer: a window that has ended is replaced when its key is counted again.
  */
 export function createMemoryCounterStore(options: MemoryCounterStoreOptions): CounterStore {
-  const { monotonicNow, maxKeys = MAX_KEYS } = options
+  const { steadyNow, maxKeys = MAX_KEYS } = options
   const windows = createRuleMaps<Window>(maxKeys)
-  // Whole milliseconds: a sum of fractions is rounded, and a window would end later than it may.
-  const wholeNow = () => Math.floor(monotonicNow())
 
   return {
-    increment: ({ type, rule, key }, windowMs, _waited, amount = 1) => {
-      const name = ruleText(type, rule)
-      const now = wholeNow()
-      let window = windows.get(name, key)
+    increment: (text, amount = 1) => {
+      const { rule, key, windowMs } = parseCounterText(text)
+      const now = steadyNow()
+      let window = windows.get(rule, key)
       if (window === undefined || window.endsAt <= now) {
         window = { count: 0, endsAt: now + windowMs }
-        windows.set(name, key, window)
+        windows.set(rule, key, window)
       }
       window.count += amount
-      return { count: window.count, resetsInMs: window.endsAt - now }
+      return { totalHits: window.count, resetTime: new Date(window.endsAt) }
     },
 
-    reset: ({ type, rule, key }, inMs = 0) => {
-      const name = ruleText(type, rule)
-      const now = wholeNow()
-      const window = windows.get(name, key)
-      if (inMs <= 0 || window === undefined || window.endsAt <= now) windows.delete(name, key)
+    decrement: () => {},
+
+    resetKey: (text, inMs = 0) => {
+      const { rule, key } = parseCounterText(text)
+      const now = steadyNow()
+      const window = windows.get(rule, key)
+      if (inMs <= 0 || window === undefined || window.endsAt <= now) windows.delete(rule, key)
       else window.endsAt = now + inMs
     },
 
     letRunOut: rulesInForce => {
-      const now = wholeNow()
-      const inForce = rulesInForce.map(({ type, rule }) => ruleText(type, rule))
-      windows.letRunOut(new Set(inForce), ({ endsAt }) => endsAt <= now)
+      const now = steadyNow()
+      windows.letRunOut(new Set(rulesInForce.map(countingText)), ({ endsAt }) => endsAt <= now)
     },
   }
 }

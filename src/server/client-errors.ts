@@ -46,7 +46,7 @@ export function createClientErrorListener(options: ClientErrorOptions) {
     const refusal = new ServiceError(codeOf(error))
     const reply = errorReply(refusal, request)
     response.setHeader('Connection', 'close')
-    writeReply(request, response, reply)?.catch(() => socket.destroy())
+    writeReply(request, response, reply)
     if (isKnown) return
     metrics?.addMalformed(reply.status)
     const line = { requestId: request.id, status: reply.status, reason: refusal.code }

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
-import type { CounterKey, CounterStore } from '../../src/limits/counter-store.ts'
+import { type CounterKey, type CounterStore, counterText } from '../../src/limits/counter-store.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 
 export interface CounterStoreHarness {
   readonly name: string
-  /** An empty store whose windows use the clock `monotonicNow`, in milliseconds. */
-  open(monotonicNow: () => number): CounterStore | Promise<CounterStore>
+  /** An empty store whose windows use the clock `steadyNow`, in milliseconds. */
+  open(steadyNow: () => number): CounterStore | Promise<CounterStore>
   /** For a store with a clock of its own. */
   readonly ownClock?: {
     /** Lets time pass for all windows of the store that was opened last, by more than `ms` at most. */
@@ -27,15 +27,20 @@ export function describeCounterStore({ name, open, ownClock }: CounterStoreHarne
 
   async function opened() {
     const clock = createFakeClock()
-    const { increment, reset } = await open(clock.now)
+    const counters = await open(clock.now)
+    const steadyNow = ownClock === undefined ? clock.now : Date.now
     const advance = async (ms: number) => {
       clock.advance(ms)
       await ownClock?.advance(ms * scale)
     }
-    const store: CounterStore = {
-      increment: (key, windowMs, waited, amount) =>
-        increment(key, windowMs * scale, waited, amount),
-      reset: (key, inMs) => reset(key, inMs && inMs * scale),
+    const store = {
+      increment: async (key: CounterKey, windowMs: number, amount?: number) => {
+        const text = counterText(key, windowMs * scale)
+        const { totalHits: count, resetTime } = await counters.increment(text, amount)
+        return { count, resetsInMs: resetTime.getTime() - steadyNow() }
+      },
+      reset: (key: CounterKey, inMs?: number) =>
+        counters.resetKey(counterText(key), inMs && inMs * scale),
     }
     return { advance, store }
   }
@@ -62,8 +67,7 @@ export function describeCounterStore({ name, open, ownClock }: CounterStoreHarne
 
     test('increment adds an amount at once, also to begin a window', async () => {
       const { advance, store } = await opened()
-      const add = (key: string, amount?: number) =>
-        store.increment(keyOf(key), 1000, undefined, amount)
+      const add = (key: string, amount?: number) => store.increment(keyOf(key), 1000, amount)
       expect(await add('a', 100)).toMatchObject(counted(100, 1000))
       await advance(400)
       expect(await add('a')).toMatchObject(counted(101, 600))

@@ -1,7 +1,12 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import type { Count, CounterKey, CounterStore } from '../../src/limits/counter-store.ts'
+import {
+  type Count,
+  type CounterKey,
+  type CounterStore,
+  counterText,
+} from '../../src/limits/counter-store.ts'
 import {
   createFallbackCounterStore,
   type FallbackCounterStoreOptions,
@@ -15,16 +20,22 @@ const FOREVER_MS = 3_600_000
 
 const RETRY_MS = 1000
 
-const KEY: CounterKey = { type: 'throttle', rule: 'posts', key: 'a' }
+const POSTS: CounterKey = { type: 'throttle', rule: 'posts', key: 'a' }
+
+const KEY = counterText(POSTS, FOREVER_MS)
+
+const hits = (totalHits: number) => ({ totalHits })
+
+const countOf = (totalHits: number): Count => ({ totalHits, resetTime: new Date() })
 
 describeCounterStore({
   name: 'memory',
-  open: monotonicNow => createMemoryCounterStore({ monotonicNow }),
+  open: steadyNow => createMemoryCounterStore({ steadyNow }),
 })
 
 describeCounterStore({
   name: 'fallback, with its shared store',
-  open: monotonicNow => openStore({ shared: slowly(createMemoryCounterStore({ monotonicNow })) }),
+  open: steadyNow => openStore({ shared: slowly(createMemoryCounterStore({ steadyNow })) }),
 })
 
 /** A store that answers in a later turn of the event loop. */
@@ -35,20 +46,21 @@ function slowly(store: CounterStore): CounterStore {
       await nextTurn()
       return store.increment(...asked)
     },
-    reset: async (key, inMs) => {
+    decrement: () => {},
+    resetKey: async (...asked) => {
       await nextTurn()
-      await store.reset(key, inMs)
+      await store.resetKey(...asked)
     },
   }
 }
 
 function openStore(options: Partial<FallbackCounterStoreOptions> = {}) {
-  const monotonicNow = () => performance.now()
+  const steadyNow = () => Math.floor(performance.now())
   const lost: unknown[] = []
   const back: unknown[] = []
   const store = createFallbackCounterStore({
-    shared: createMemoryCounterStore({ monotonicNow }),
-    local: createMemoryCounterStore({ monotonicNow }),
+    shared: createMemoryCounterStore({ steadyNow }),
+    local: createMemoryCounterStore({ steadyNow }),
     patienceMs: FOREVER_MS,
     probe: async () => {
       throw new Error('still gone')
@@ -67,7 +79,8 @@ function createHeldStore() {
   const held: { answer: (count: Count) => void; fail: (error: unknown) => void }[] = []
   const store: CounterStore = {
     increment: () => new Promise((answer, fail) => void held.push({ answer, fail })),
-    reset: () => new Promise((answer, fail) => void held.push({ answer: () => answer(), fail })),
+    decrement: () => {},
+    resetKey: () => new Promise((answer, fail) => void held.push({ answer: () => answer(), fail })),
   }
   return { store, held }
 }
@@ -84,10 +97,10 @@ function holdTime(): (ms: number) => Promise<unknown> {
 test('a call that fails is counted locally, and so are all calls that wait', async () => {
   const { store: shared, held } = createHeldStore()
   const { increment, isLocal, lost } = openStore({ shared })
-  const counts = [increment(KEY, FOREVER_MS), increment(KEY, FOREVER_MS)]
+  const counts = [increment(KEY), increment(KEY)]
   expect(isLocal()).toBe(false)
   held[1]?.fail(new Error('broken'))
-  expect(await Promise.all(counts)).toMatchObject([{ count: 1 }, { count: 2 }])
+  expect(await Promise.all(counts)).toMatchObject([hits(1), hits(2)])
   expect(isLocal()).toBe(true)
   held[0]?.fail(new Error('broken too'))
   await new Promise(setImmediate)
@@ -97,78 +110,43 @@ test('a call that fails is counted locally, and so are all calls that wait', asy
 test('a call that is not answered in time is counted locally, so are those after it, and a late answer changes nothing', async () => {
   const pass = holdTime()
   const { store: shared, held } = createHeldStore()
-  const { increment, reset, isLocal, lost } = openStore({ shared, patienceMs: 30 })
-  const counted = increment(KEY, FOREVER_MS)
+  const { increment, resetKey, isLocal, lost } = openStore({ shared, patienceMs: 30 })
+  const counted = increment(KEY)
   await pass(29)
   expect(lost).toEqual([])
   // A timer may be a millisecond late, because the time in numbers is rounded.
   await pass(2)
-  expect(await counted).toMatchObject({ count: 1 })
+  expect(await counted).toMatchObject(hits(1))
   expect(lost).toEqual(['no answer within 30 ms'])
-  held[0]?.answer({ count: 70, resetsInMs: 1 })
+  held[0]?.answer(countOf(70))
   await pass(0)
   expect(isLocal()).toBe(true)
   // Not a promise: nothing is asked of the shared store.
-  expect(increment(KEY, FOREVER_MS)).toMatchObject({ count: 2 })
-  expect(reset(KEY)).toBe(undefined)
-  expect(increment(KEY, FOREVER_MS)).toMatchObject({ count: 1 })
+  expect(increment(KEY)).toMatchObject(hits(2))
+  expect(resetKey(KEY)).toBe(undefined)
+  expect(increment(KEY)).toMatchObject(hits(1))
   expect(held).toHaveLength(1)
 })
 
-test('a request whose time is up is counted locally, and the shared store is not lost', async () => {
+test('each count waits by itself, and slow answers in time are no loss', async () => {
   const pass = holdTime()
   const { store: shared, held } = createHeldStore()
   const { increment, isLocal, lost } = openStore({ shared, patienceMs: 30 })
-  const waited = { waitedMs: 0 }
-  const first = increment(KEY, FOREVER_MS, waited)
-  await pass(20)
-  held[0]?.answer({ count: 7, resetsInMs: 1 })
-  expect(await first).toEqual({ count: 7, resetsInMs: 1 })
-  expect(waited.waitedMs).toBeCloseTo(20)
-  const second = increment(KEY, FOREVER_MS, waited)
-  const ofOther = increment(KEY, FOREVER_MS)
-  await pass(9)
-  expect(held).toHaveLength(3)
-  await pass(3)
-  expect(await second).toMatchObject({ count: 1 })
-  expect(waited.waitedMs).toBeCloseTo(30, -1)
-  // Its time is up: it waits no longer, and is counted in the shared store all the same.
-  expect(await increment(KEY, FOREVER_MS, { waitedMs: 30 })).toMatchObject({ count: 2 })
-  expect(held).toHaveLength(4)
-  for (const [index, { answer }] of held.entries()) answer({ count: 10 + index, resetsInMs: 1 })
-  expect(await ofOther).toMatchObject({ count: 12 })
+  for (const index of [0, 1, 2, 3]) {
+    const count = increment(KEY)
+    await pass(20)
+    held[index]?.answer(countOf(index + 7))
+    expect(await count).toMatchObject(hits(index + 7))
+  }
   await pass(1000)
   expect([isLocal(), lost]).toEqual([false, []])
-})
-
-test('a shared store that fails after the request has gone on is lost', async () => {
-  const { store: shared, held } = createHeldStore()
-  const { increment, lost } = openStore({ shared })
-  await increment(KEY, FOREVER_MS, { waitedMs: FOREVER_MS })
-  expect(lost).toEqual([])
-  held[0]?.fail(new Error('broken'))
-  await new Promise(setImmediate)
-  expect(lost).toEqual(['broken'])
-  // Its own count was made once.
-  expect(increment(KEY, FOREVER_MS)).toMatchObject({ count: 2 })
-})
-
-test('a shared store that stays silent after the request has gone on is lost', async () => {
-  const pass = holdTime()
-  const { increment, lost } = openStore({ shared: createHeldStore().store, patienceMs: 30 })
-  const counted = increment(KEY, FOREVER_MS, { waitedMs: 20 })
-  await pass(12)
-  expect(await counted).toMatchObject({ count: 1 })
-  expect(lost).toEqual([])
-  await pass(22)
-  expect(lost).toEqual(['no answer within 30 ms'])
 })
 
 test('what fails after the shared store was found again belongs to its earlier loss', async () => {
   const pass = holdTime()
   const { store: shared, held } = createHeldStore()
   const { increment, lose, lost, back } = openStore({ shared, probe: async () => {} })
-  const counted = increment(KEY, FOREVER_MS)
+  const counted = increment(KEY)
   lose(new Error('gone'))
   await counted
   await pass(RETRY_MS)
@@ -179,14 +157,14 @@ test('what fails after the shared store was found again belongs to its earlier l
 
 test('reset also forgets what the local store counted during an earlier loss', async () => {
   const pass = holdTime()
-  const { increment, reset, lose, isLocal } = openStore({ probe: async () => {} })
+  const { increment, resetKey, lose, isLocal } = openStore({ probe: async () => {} })
   lose(new Error('gone'))
-  expect(increment(KEY, FOREVER_MS)).toMatchObject({ count: 1 })
+  expect(increment(KEY)).toMatchObject(hits(1))
   await pass(RETRY_MS)
   expect(isLocal()).toBe(false)
-  await reset(KEY)
+  await resetKey(KEY)
   lose(new Error('gone again'))
-  expect(increment(KEY, FOREVER_MS)).toMatchObject({ count: 1 })
+  expect(increment(KEY)).toMatchObject(hits(1))
 })
 
 test('close counts locally what still waits, and ends the probes, also the one that runs', async () => {
@@ -195,9 +173,9 @@ test('close counts locally what still waits, and ends the probes, also the one t
   const probes: (() => void)[] = []
   const probe = () => new Promise<void>(answer => probes.push(answer))
   const waiting = openStore({ shared, probe })
-  const count = waiting.increment(KEY, FOREVER_MS)
+  const count = waiting.increment(KEY)
   waiting.close()
-  expect(await count).toMatchObject({ count: 1 })
+  expect(await count).toMatchObject(hits(1))
   const probing = openStore({ probe })
   for (const { lose } of [waiting, probing]) lose(new Error('gone'))
   await pass(10 * RETRY_MS)
@@ -213,19 +191,19 @@ test('time for which the process was busy is no time without an answer', async (
   const { store: shared, held } = createHeldStore()
   const { increment, lost } = openStore({ shared, patienceMs: 30 })
   const { now } = performance
-  const counted = increment(KEY, FOREVER_MS)
+  const counted = increment(KEY)
   // As if it had run other code, and no timer.
   const busy = vi.spyOn(performance, 'now').mockImplementation(() => now.call(performance) + 5000)
   onTestFinished(() => busy.mockRestore())
   await pass(15)
-  held[0]?.answer({ count: 70, resetsInMs: 1 })
-  expect(await counted).toMatchObject({ count: 70 })
+  held[0]?.answer(countOf(70))
+  expect(await counted).toMatchObject(hits(70))
   expect(lost).toEqual([])
 })
 
 test('in memory, the window that began first is dropped for a new key', async () => {
   const { now, advance } = createFakeClock()
-  const countsOf = openInMemory({ monotonicNow: now, maxKeys: 3 })
+  const countsOf = openInMemory({ steadyNow: now, maxKeys: 3 })
   expect(await countsOf('a', 'b', 'c', 'a', 'd')).toEqual([1, 1, 1, 2, 1])
   expect(await countsOf('c', 'b', 'd', 'a')).toEqual([2, 2, 2, 1])
   advance(1000)
@@ -234,37 +212,40 @@ test('in memory, the window that began first is dropped for a new key', async ()
 })
 
 test('in memory, keys of one rule push out no window of another', async () => {
-  const { increment } = createMemoryCounterStore({ monotonicNow: () => 0, maxKeys: 3 })
+  const { increment } = createMemoryCounterStore({ steadyNow: () => 0, maxKeys: 3 })
   const others = [
-    { ...KEY, rule: 'other' },
-    { ...KEY, type: 'ban' },
+    { ...POSTS, rule: 'other' },
+    { ...POSTS, type: 'ban' },
   ] as const
-  for (const other of others) await increment(other, 1000)
-  for (let index = 0; index < 10; index++) await increment({ ...KEY, key: `${index}` }, 1000)
-  for (const other of others) expect(await increment(other, 1000)).toMatchObject({ count: 2 })
+  for (const other of others) await increment(counterText(other, 1000))
+  for (let index = 0; index < 10; index++)
+    await increment(counterText({ ...POSTS, key: `${index}` }, 1000))
+  for (const other of others)
+    expect(await increment(counterText(other, 1000))).toMatchObject(hits(2))
 })
 
 test('in memory, the windows of rules that went run on as long as there is place for them', () => {
   const { now, advance } = createFakeClock()
-  const { increment, letRunOut } = createMemoryCounterStore({ monotonicNow: now, maxKeys: 3 })
-  const countOf = (rule: string, windowMs = 1000) => increment({ ...KEY, rule }, windowMs)
-  countOf('kept')
-  countOf('long', 2000)
-  letRunOut?.([{ ...KEY, rule: 'kept' }])
-  for (const rule of ['b', 'c', 'd']) countOf(rule)
-  letRunOut?.([{ ...KEY, rule: 'kept' }])
-  for (const rule of ['kept', 'd', 'c', 'b']) expect(countOf(rule)).toMatchObject({ count: 2 })
-  expect(countOf('long', 2000)).toMatchObject({ count: 1 })
+  const { increment, letRunOut } = createMemoryCounterStore({ steadyNow: now, maxKeys: 3 })
+  const hitsOf = (rule: string, windowMs = 1000) =>
+    increment(counterText({ ...POSTS, rule }, windowMs))
+  hitsOf('kept')
+  hitsOf('long', 2000)
+  letRunOut?.([{ ...POSTS, rule: 'kept' }])
+  for (const rule of ['b', 'c', 'd']) hitsOf(rule)
+  letRunOut?.([{ ...POSTS, rule: 'kept' }])
+  for (const rule of ['kept', 'd', 'c', 'b']) expect(hitsOf(rule)).toMatchObject(hits(2))
+  expect(hitsOf('long', 2000)).toMatchObject(hits(1))
   advance(1000)
   // Windows that have ended take no place.
-  countOf('e')
-  countOf('f')
+  hitsOf('e')
+  hitsOf('f')
   letRunOut?.([])
-  for (const rule of ['e', 'f', 'long']) expect(countOf(rule)).toMatchObject({ count: 2 })
+  for (const rule of ['e', 'f', 'long']) expect(hitsOf(rule)).toMatchObject(hits(2))
 })
 
 test('in memory, there is place for fifty thousand keys of a rule', async () => {
-  const countsOf = openInMemory({ monotonicNow: () => 0 })
+  const countsOf = openInMemory({ steadyNow: () => 0 })
   await countsOf(...Array.from({ length: 50_001 }, (_, index) => `key ${index}`))
   expect(await countsOf('key 1', 'key 50000', 'key 0')).toEqual([2, 2, 1])
 })
@@ -273,7 +254,7 @@ test('in memory, windows that have ended take no memory', async () => {
   setFlagsFromString('--expose-gc')
   const collectGarbage = runInNewContext('gc')
   const { now, advance } = createFakeClock()
-  const countsOf = openInMemory({ monotonicNow: now })
+  const countsOf = openInMemory({ steadyNow: now })
   const keys = Array.from({ length: 1000 }, (_, index) => `key ${index}`)
   const usedMb = async () => {
     for (let round = 0; round < 100; round++) {
@@ -291,7 +272,8 @@ function openInMemory(options: Parameters<typeof createMemoryCounterStore>[0]) {
   const { increment } = createMemoryCounterStore(options)
   return async (...keys: string[]) => {
     const counts: number[] = []
-    for (const key of keys) counts.push((await increment({ ...KEY, key }, 1000)).count)
+    for (const key of keys)
+      counts.push((await increment(counterText({ ...POSTS, key }, 1000))).totalHits)
     return counts
   }
 }

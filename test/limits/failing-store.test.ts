@@ -18,8 +18,12 @@ const unavailable = () => {
 }
 
 const STORES: Readonly<Record<string, CounterStore>> = {
-  throws: { increment: unavailable, reset: unavailable },
-  rejects: { increment: async () => unavailable(), reset: async () => unavailable() },
+  throws: { increment: unavailable, decrement: () => {}, resetKey: unavailable },
+  rejects: {
+    increment: async () => unavailable(),
+    decrement: () => {},
+    resetKey: async () => unavailable(),
+  },
 }
 
 const BAN = { maxretry: 1, findtime: 60, bantime: 60 }
@@ -64,7 +68,9 @@ async function serve(limits: LimitsFile, store: CounterStore) {
   onTestFinished(() => bans.close())
   const checked = checkLimits(limits)
   if ('mistakes' in checked) throw new Error(checked.mistakes.join())
-  const limiter = createLimiter({ limits: checked.limits, store, bans, notices, now })
+  const limiter = createLimiter({
+    ...{ limits: checked.limits, store, bans, notices, now, steadyNow: now },
+  })
   const answerFailure: ErrorRequestHandler = (error, _request, response, _next) => {
     response.status(500).send(String(error))
   }

@@ -40,6 +40,29 @@ test('rateLimits count as many creates as a request has users, and none is made 
   expect(app.linesOf('limit exceeded')).toHaveLength(1)
 })
 
+test('a request that never fits has no Retry-After, one that fits later has', async () => {
+  await app.startOver({ rateLimits: [RULE, BY_EMAIL] })
+  const retryOf = async (users: object[]) => {
+    const { status, headers } = await app.ask('POST /users').send({ users })
+    return [status, headers['retry-after']]
+  }
+  expect(await retryOf(some(6))).toEqual([429, undefined])
+  expect(await retryOf(some(5))).toEqual([429, '60'])
+  app.clock.advance(60_000)
+  expect(await retryOf(named('g@many.co', 'G@many.co', 'g@many.co'))).toEqual([429, undefined])
+  expect(await retryOf(named('g@many.co'))).toEqual([429, '60'])
+})
+
+test('rules whose names look alike in a header have an item each', async () => {
+  await app.startOver({
+    rateLimits: [
+      { ...RULE, name: 'é' },
+      { ...RULE, name: 'ü', to: 7 },
+    ],
+  })
+  expect(await sendMany(some(2))).toEqual([200, ['? 3', '? 5'], 2])
+})
+
 test('users that are refused count, and those of a request that does not fit have counted', async () => {
   await app.startOver({ rateLimits: [RULE] })
   expect(await sendMany([{}, {}, newUserBody().user])).toEqual([200, ['it 2'], 1])
@@ -69,7 +92,7 @@ test('each rule counts, in the order of the file, until one refuses', async () =
   expect(await sendMany(some(2))).toEqual([429, ['wide 96', 'narrow 0'], 0])
   // The first user counts before the body is read, by all of them.
   await app.startOver({ rateLimits: [narrow, wide] })
-  expect(await sendMany(some(5))).toEqual([429, ['wide 99', 'narrow 0'], 0])
+  expect(await sendMany(some(5))).toEqual([429, ['narrow 0', 'wide 99'], 0])
 })
 
 test('limits by the body count each user by its own, and the tightest is shown', async () => {

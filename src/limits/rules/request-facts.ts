@@ -1,9 +1,13 @@
 import { isIPv6 } from 'node:net'
 import type { Request } from 'express'
-import { ipKeyGenerator } from 'express-rate-limit'
+import { ipKeyGenerator, type RateLimitInfo } from 'express-rate-limit'
 import { requestedHost } from '../../http/gate.ts'
 import { queryParameters } from '../../http/query.ts'
 import { pathOf } from '../../http/request-log.ts'
+import type { CompiledRateLimit, CompiledThrottle } from './rules-schema.ts'
+
+/** A rule that denies what is over its limit. */
+export type LimitRule = CompiledThrottle | CompiledRateLimit
 
 /** A household or a small site has a network of at least this size in IPv6: RFC 6177. */
 const IPV6_PREFIX_BITS = 56
@@ -13,6 +17,8 @@ declare global {
     interface Request {
       /** On the request and not in a WeakMap, which costs the garbage collector much more. */
       limitFacts?: RequestFacts
+      /** What express-rate-limit knows of the last limit that has counted the request. */
+      rateLimit?: RateLimitInfo | undefined
     }
   }
 }
@@ -28,8 +34,8 @@ export interface LimitState {
   amount: number
   /** Includes this request. `undefined` until it is counted. */
   count: number | undefined
-  /** Milliseconds until the window ends. */
-  resetsInMs: number
+  /** The end of the window, once the request is counted. */
+  resetTime: Date
 }
 
 /** What rules compare or count by. Each fact is computed once, when the first rule needs it. */
@@ -40,8 +46,10 @@ export class RequestFacts {
   isSafe = false
   /** The bodies of a request that counts as several, each as it would come alone. */
   bodies: readonly unknown[] | undefined
-  /** How long the request has waited for its counts so far. */
-  waitedMs = 0
+  /** The request as the limit sees it that counts it now. */
+  counting: LimitState | undefined
+  /** The limits whose headers the response has, each with its last count. */
+  shown: Map<LimitRule, LimitState> | undefined
   readonly #request: Request
   #ipKey: string | undefined
   #path: string | undefined
@@ -50,6 +58,12 @@ export class RequestFacts {
   constructor(request: Request) {
     this.#request = request
     this.ip = request.ip
+  }
+
+  /** Lets the response say what a limit leaves. */
+  show(rule: LimitRule, state: LimitState): void {
+    this.shown ??= new Map()
+    this.shown.set(rule, state)
   }
 
   /** The address that clients are counted by: for IPv6 only the network. */

@@ -1,11 +1,11 @@
 import type { RedisLocation } from '../../config/redis-url.ts'
-import type { CounterStore } from '../../limits/counter-store.ts'
+import { type CounterStore, counterText } from '../../limits/counter-store.ts'
 import {
   createFallbackCounterStore,
   type FallbackCounterStore,
 } from '../../limits/fallback-counter-store.ts'
 import { clearInterval, setInterval } from '../../timers.ts'
-import { createCounterKeys, createRedisCounterStore } from './redis-counter-store.ts'
+import { createCounterNames, createRedisCounterStore } from './redis-counter-store.ts'
 import { asUnusableRedis, reasonOf } from './redis-errors.ts'
 import { createRedisLink } from './redis-link.ts'
 
@@ -15,6 +15,8 @@ export interface RedisCountersOptions {
   readonly prefix: string
   /** Hides who is counted. The same for all processes that count together. */
   readonly secret: Buffer
+  /** Milliseconds since the epoch, by a clock that never jumps. */
+  readonly steadyNow: () => number
   /** Counts while Redis does not. */
   readonly local: CounterStore
   /** Called once an outage, with its reason in words. */
@@ -22,13 +24,15 @@ export interface RedisCountersOptions {
   readonly onBack: () => void
 }
 
-/** How long a request waits for Redis: 50 ms, less what timers may be late. */
+/** How long a count waits for Redis: 50 ms, less what timers may be late. */
 const PATIENCE_MS = 40
 
 const RETRY_EVERY_MS = 250
 
 /** How often something is counted on trial, so that the loss of Redis is noticed without requests. */
 const HEARTBEAT_MS = 1000
+
+const HEARTBEAT = counterText({ type: 'track', rule: '', key: '' }, HEARTBEAT_MS)
 
 /**
  * Opens counters in Redis, which are local while it cannot be used. Waits for it at most a second. Throws `UnusableRedis`
@@ -37,7 +41,7 @@ const HEARTBEAT_MS = 1000
 export async function openRedisCounters(
   options: RedisCountersOptions,
 ): Promise<FallbackCounterStore> {
-  const { location, prefix, secret, local, onLost, onBack } = options
+  const { location, prefix, secret, steadyNow, local, onLost, onBack } = options
   const link = createRedisLink({
     location,
     prefix,
@@ -45,7 +49,11 @@ export async function openRedisCounters(
     onBroken: error => store.lose(error),
   })
   const store = createFallbackCounterStore({
-    shared: createRedisCounterStore(link.send, createCounterKeys(prefix, secret)),
+    shared: createRedisCounterStore({
+      send: link.send,
+      nameOf: createCounterNames(prefix, secret),
+      steadyNow,
+    }),
     local,
     patienceMs: PATIENCE_MS,
     probe: link.open,
@@ -67,7 +75,7 @@ export async function openRedisCounters(
     }
   }
   const heartbeat = setInterval(() => {
-    if (!store.isLocal()) void store.increment({ type: 'track', rule: '', key: '' }, HEARTBEAT_MS)
+    if (!store.isLocal()) void store.increment(HEARTBEAT)
   }, HEARTBEAT_MS).unref()
   return {
     ...store,

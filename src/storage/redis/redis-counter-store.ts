@@ -1,5 +1,5 @@
 import { createHash, createHmac } from 'node:crypto'
-import type { Count, CounterKey, CounterStore } from '../../limits/counter-store.ts'
+import { type CounterStore, parseCounterText } from '../../limits/counter-store.ts'
 import { memoize } from '../../limits/rules/memoize.ts'
 import type { Send } from './redis-connection.ts'
 
@@ -21,17 +21,28 @@ return { count, left }`
 /** Redis knows the script by this hash once it has run. */
 const COUNT_SCRIPT_SHA1 = createHash('sha1').update(COUNT_SCRIPT).digest('hex')
 
-/** Windows end by Redis's own clock. `nameOf` is one of `createCounterKeys`. */
-export function createRedisCounterStore(
-  send: Send,
-  nameOf: (key: CounterKey) => string,
-): CounterStore {
+/** Windows end by Redis's own clock. `nameOf` is one of `createCounterNames`. */
+export function createRedisCounterStore({
+  send,
+  nameOf,
+  steadyNow,
+}: {
+  readonly send: Send
+  readonly nameOf: (counter: string) => string
+  /** Milliseconds since the epoch, by a clock that never jumps. */
+  readonly steadyNow: () => number
+}): CounterStore {
   return {
-    increment: (key, windowMs, _waited, amount) =>
-      countInRedis(send, nameOf(key), windowMs, amount),
+    increment: async (text, amount) => {
+      const { counter, windowMs } = parseCounterText(text)
+      const { count, resetsInMs } = await countInRedis(send, nameOf(counter), windowMs, amount)
+      return { totalHits: count, resetTime: new Date(steadyNow() + resetsInMs) }
+    },
 
-    reset: async (key, inMs = 0) => {
-      const name = nameOf(key)
+    decrement: () => {},
+
+    resetKey: async (text, inMs = 0) => {
+      const name = nameOf(parseCounterText(text).counter)
       // An end now deletes the key.
       await send(name, ['PEXPIRE', name, inMs > 0 ? wholeMs(inMs) : '0'])
     },
@@ -44,7 +55,7 @@ export function countInRedis(
   name: string,
   windowMs: number,
   amount = 1,
-): Promise<Count> {
+): Promise<RedisCount> {
   const times = amount === 1 ? [] : [String(amount)]
   const parameters = ['1', name, wholeMs(windowMs), ...times]
   return send(name, ['EVALSHA', COUNT_SCRIPT_SHA1, ...parameters])
@@ -55,7 +66,13 @@ export function countInRedis(
     .then(toCount)
 }
 
-function toCount(reply: unknown): Count {
+interface RedisCount {
+  readonly count: number
+  /** Milliseconds until the window ends. */
+  readonly resetsInMs: number
+}
+
+function toCount(reply: unknown): RedisCount {
   const [count, resetsInMs] = reply as [number, number]
   return { count, resetsInMs }
 }
@@ -69,17 +86,11 @@ function wholeMs(ms: number): string {
 const NAME_CHARS = 24
 
 /**
- * Names keys by a prefix and a hash with a secret, so that nobody learns about clients from the names in Redis, not even by
+ * Names counters by a prefix and a hash with a secret, so that nobody learns about clients from the names in Redis, not even by
  * trying every address. Remembers names, because making one takes longer than the rest of a count.
  */
-export function createCounterKeys(prefix: string, secret: Buffer): (key: CounterKey) => string {
-  const nameOf = memoize((text: string) => prefix + hashOf(secret, text))
-  return key => nameOf(counterText(key))
-}
-
-/** A text that differs for different keys, even if a name or a key contains the separator. */
-function counterText({ type, rule, key }: CounterKey): string {
-  return `${type} ${rule.length} ${rule} ${key}`
+export function createCounterNames(prefix: string, secret: Buffer): (counter: string) => string {
+  return memoize(counter => prefix + hashOf(secret, counter))
 }
 
 function hashOf(secret: Buffer, text: string): string {

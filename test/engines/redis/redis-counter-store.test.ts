@@ -2,9 +2,13 @@ import { createHash, randomBytes } from 'node:crypto'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { RedisLocation } from '../../../src/config/redis-url.ts'
 import { loadConfig } from '../../../src/config/settings.ts'
-import type { CounterKey, CounterStore } from '../../../src/limits/counter-store.ts'
 import {
-  createCounterKeys,
+  type CounterKey,
+  type CounterStore,
+  counterText,
+} from '../../../src/limits/counter-store.ts'
+import {
+  createCounterNames,
   createRedisCounterStore,
 } from '../../../src/storage/redis/redis-counter-store.ts'
 import { createRedisLink } from '../../../src/storage/redis/redis-link.ts'
@@ -20,18 +24,23 @@ const SECRET = Buffer.alloc(32, 7)
 const KEY: CounterKey = { type: 'throttle', rule: 'posts', key: 'a' }
 
 /** A store without a fallback. It closes with the test. */
-async function openStore(url: string, prefix: string, secret = SECRET): Promise<CounterStore> {
+async function openStore(
+  url: string,
+  prefix: string,
+  { secret = SECRET, steadyNow = Date.now } = {},
+): Promise<CounterStore> {
   const { redis } = loadConfig({ CACHE_STORE: 'redis', REDIS_URL: url }, '/nowhere/.env')
   const location = redis as RedisLocation
   // Long enough for any answer, on any machine.
   const link = createRedisLink({ location, prefix, patienceMs: 3_600_000, onBroken: () => {} })
   onTestFinished(link.close)
   await link.open()
-  return createRedisCounterStore(link.send, createCounterKeys(prefix, secret))
+  const nameOf = createCounterNames(prefix, secret)
+  return createRedisCounterStore({ send: link.send, nameOf, steadyNow })
 }
 
 async function count(store: CounterStore): Promise<number> {
-  return (await store.increment(KEY, 3_600_000)).count
+  return (await store.increment(counterText(KEY, 3_600_000))).totalHits
 }
 
 /** Moves the end of windows, by their keys, on one server. */
@@ -70,7 +79,7 @@ describe.skipIf(!canUseRedis)('counters on a Redis server', () => {
     const store = await open()
     const clients = ['198.51.100.7', 'ann@example.com', 'x'.repeat(20_000)]
     for (const key of clients)
-      await store.increment({ type: 'ban', rule: 'log in', key }, 3_600_000)
+      await store.increment(counterText({ type: 'ban', rule: 'log in', key }, 3_600_000))
     expect(await keys()).toHaveLength(clients.length)
     const texts = clients.flatMap(client => [client, `ban 6 log in ${client}`])
     const bare = texts.map(text => createHash('sha256').update(text).digest('hex')).join(' ')
@@ -84,9 +93,9 @@ describe.skipIf(!canUseRedis)('counters on a Redis server', () => {
   test('processes of one database count together, and those of two databases do not', async () => {
     const one = await open()
     const other = await openStore(redis.url, prefix)
-    const foreign = await openStore(redis.url, prefix, randomBytes(32))
+    const foreign = await openStore(redis.url, prefix, { secret: randomBytes(32) })
     expect([await count(one), await count(other), await count(foreign)]).toEqual([1, 2, 1])
-    await other.reset(KEY)
+    await other.resetKey(counterText(KEY))
     expect(await count(one)).toBe(1)
   })
 
@@ -94,21 +103,25 @@ describe.skipIf(!canUseRedis)('counters on a Redis server', () => {
     const store = await open()
     const calls = Array.from({ length: 2500 }, (_, index) => index + 1)
     const answers = calls.map(() => count(store))
-    const reset = store.reset(KEY)
+    const reset = store.resetKey(counterText(KEY))
     answers.push(count(store))
     await reset
     expect(await Promise.all(answers)).toEqual([...calls, 1])
   })
 
   test('windows may have fractions of a millisecond, and last a year', async () => {
-    const store = await open()
-    const countOf = (key: string, windowMs: number) => store.increment({ ...KEY, key }, windowMs)
+    const store = await openStore(redis.url, redis.newPrefix(), { steadyNow: () => 0 })
+    const countOf = (key: string, windowMs: number) =>
+      store.increment(counterText({ ...KEY, key }, windowMs))
     for (const [windowMs, resetsInMs] of [
       [0.5, 1],
       [1500.25, 1501],
       [31_622_400_000, 31_622_400_000],
     ] as const) {
-      expect(await countOf(`${windowMs}`, windowMs)).toEqual({ count: 1, resetsInMs })
+      expect(await countOf(`${windowMs}`, windowMs)).toEqual({
+        totalHits: 1,
+        resetTime: new Date(resetsInMs),
+      })
     }
   })
 })
@@ -140,8 +153,10 @@ describe.skipIf(!canStartRedis)('counters in a Redis Cluster', () => {
     const keys = Array.from({ length: 3000 }, (_, index) => ({ ...KEY, key: `${index}` }))
     for (const [index, { url }] of cluster.nodes.entries()) {
       const store = await openStore(url, 'share:')
-      const counts = await Promise.all(keys.map(key => store.increment(key, 3_600_000)))
-      expect(counts.filter(({ count }) => count !== index + 1)).toEqual([])
+      const counts = await Promise.all(
+        keys.map(key => store.increment(counterText(key, 3_600_000))),
+      )
+      expect(counts.filter(({ totalHits }) => totalHits !== index + 1)).toEqual([])
     }
     const names = await Promise.all(cluster.nodes.map(node => node.command('KEYS', 'share:*')))
     expect(names.map(text => text.split('\n').length).filter(share => share <= 500)).toEqual([])
@@ -154,6 +169,6 @@ describe.skipIf(!canStartRedis)('counters in a Redis Cluster', () => {
     const url = cluster.url.replace('redis://', 'redis://limits:PASSWORD@')
     const store = await openStore(url, 'user-records:')
     expect(await count(store)).toBe(1)
-    await store.reset(KEY)
+    await store.resetKey(counterText(KEY))
   })
 })
