@@ -240,7 +240,7 @@ describe('settings', () => {
       BODY_LIMIT: 200,
       CORS_ORIGINS: ['https://a.example', 'https://b.example'],
       TRUST_PROXY: 1,
-      MAX_WAITING_WRITES: '50',
+      MAX_WAITING_WRITES: '500',
       MAX_WAITING_PASSWORDS: undefined,
     })
     const create = (fields: Record<string, unknown>) =>

@@ -139,7 +139,7 @@ const SETTINGS = {
     '30d',
   ],
   /** In code points. */
-  passwordMinChars: ['PASSWORD_MIN_LENGTH', values.count('characters', 128), '8'],
+  passwordMinChars: ['PASSWORD_MIN_LENGTH', values.count('characters', { max: 128 }), '8'],
   /** `undefined` without a list. Relative to the working directory. */
   passwordBlocklist: [
     'PASSWORD_BLOCKLIST',
@@ -161,9 +161,10 @@ const SETTINGS = {
     '500ms',
   ],
   maxWaitingRequests: ['MAX_WAITING_REQUESTS', values.count('requests'), '5000'],
-  maxWaitingWrites: ['MAX_WAITING_WRITES', values.count('writes'), '10000'],
+  // At least as many as the users of one request: it would be refused for ever.
+  maxWaitingWrites: ['MAX_WAITING_WRITES', values.count('writes', { min: 100 }), '10000'],
   /** How many passwords may wait to be hashed. */
-  maxWaitingPasswords: ['MAX_WAITING_PASSWORDS', values.count('passwords'), '250'],
+  maxWaitingPasswords: ['MAX_WAITING_PASSWORDS', values.count('passwords', { min: 100 }), '250'],
 } as const satisfies Readonly<Record<string, Setting>>
 
 /** The variable, the kind of its value, and its default: a text to parse, or `false` as it is. */

@@ -50,9 +50,10 @@ export const portNumber: ValueKind<number> = kindFrom(
   between(0, 65_535, parseWhole),
 )
 
-/** A whole number of things, at least 1. `unit` is their plural. */
-export function count(unit: string, max = 1_000_000): ValueKind<number> {
-  return kindFrom(`a whole number of ${unit} from 1 to ${max}`, between(1, max, parseWhole))
+/** A whole number of things, by default from 1 to a million. `unit` is their plural. */
+export function count(unit: string, { min = 1, max = 1_000_000 } = {}): ValueKind<number> {
+  const mayBe = `a whole number of ${unit} from ${min} to ${max}`
+  return kindFrom(mayBe, between(min, max, parseWhole))
 }
 
 /** A time in milliseconds. `examples` follow the bounds. */

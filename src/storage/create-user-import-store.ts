@@ -1,8 +1,4 @@
-import {
-  createIdCounter,
-  createImportDecisions,
-  emailKey,
-} from '../users/transfer/import-decisions.ts'
+import { createIdCounter, createImportDecisions } from '../users/transfer/import-decisions.ts'
 import type {
   ImportBatch,
   ImportCheckpoint,
@@ -12,7 +8,7 @@ import type {
   UserImportStore,
 } from '../users/transfer/user-import-store.ts'
 import type { UserRow } from '../users/user-repository.ts'
-import { foldCase } from '../users/user-schemas.ts'
+import { emailKey, foldCase } from '../users/user-schemas.ts'
 import { type Asked, ask, type Program } from './programs.ts'
 import type { SharedStatements } from './storage.ts'
 

@@ -186,7 +186,6 @@ export function callAfterWrites(users: UserRepository, onWrite: () => void): Use
   return {
     ...users,
     create: watched(users.create),
-    createMany: watched(users.createMany),
     update: watched(users.update),
     delete: watched(users.delete),
   }

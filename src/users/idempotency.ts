@@ -1,10 +1,11 @@
-import { createHash, timingSafeEqual } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { ServiceError } from '../errors.ts'
 import type { PasswordHasher } from './passwords/hasher.ts'
+import type { CreateAs } from './user-creator.ts'
 import type { NewUser, StoredUser, UserRepository } from './user-repository.ts'
 import { isPossiblePassword } from './user-schemas.ts'
 
-export interface CreatedUser {
+export interface KeyedUser {
   /** The user as it was at its creation. */
   readonly user: StoredUser
   /** Whether an earlier request with the same idempotency key created it. */
@@ -13,41 +14,42 @@ export interface CreatedUser {
 
 interface KeyedCreate {
   readonly key: string
-  readonly isStrict: boolean
+  readonly isStrict: boolean | undefined
 }
 
 /**
- * Creates one user for each idempotency key, and returns that user for a repeat with the same body. `prepare` validates a body;
- * it is not called for a key that is in use or used.
+ * Creates one user for each idempotency key, and returns that user for a repeat with the same body. `create` is not called for
+ * a key that is in use or used.
  * Throws `idempotency_key_in_use`, `idempotent_user_deleted` and `idempotency_key_reused`.
  */
 export function createOnce(options: {
-  readonly users: Pick<UserRepository, 'create' | 'findIdempotentCreate'>
+  readonly users: Pick<UserRepository, 'findIdempotentCreate'>
   readonly passwords: PasswordHasher
-  readonly prepare: (body: unknown, isStrict: boolean) => Promise<NewUser>
+  readonly create: (body: unknown, as: CreateAs) => Promise<StoredUser>
 }) {
-  const { users, passwords, prepare } = options
+  const { users, passwords, create } = options
   /**
    * The keys of creates that run now in this process, because a key in use is reported before a wrong body. Between processes
    * the repository decides, and sees valid bodies only.
    */
   const running = new Set<string>()
 
-  async function run(body: unknown, { key, isStrict }: KeyedCreate): Promise<CreatedUser> {
+  async function run(body: unknown, { key, isStrict }: KeyedCreate): Promise<KeyedUser> {
     const keyHash = createHash('sha256').update(key).digest()
     const earlier = await users.findIdempotentCreate(keyHash)
     if (earlier === 'user_deleted') throw new ServiceError('idempotent_user_deleted')
     if (earlier === undefined) {
-      const user = await prepare(body, isStrict)
-      const fingerprint = await fingerprintOf(body, user, passwords)
-      return { user: await users.create(user, { keyHash, fingerprint }), isReplay: false }
+      const claimOf = async (user: NewUser) => ({
+        ...{ keyHash, fingerprint: await fingerprintOf(body, user, passwords) },
+      })
+      return { user: await create(body, { isStrict, claimOf }), isReplay: false }
     }
     const isSame = await isOfBody(earlier.fingerprint, body, passwords)
     if (!isSame) throw new ServiceError('idempotency_key_reused')
     return { user: earlier.user, isReplay: true }
   }
 
-  return async (body: unknown, keyed: KeyedCreate): Promise<CreatedUser> => {
+  return async (body: unknown, keyed: KeyedCreate): Promise<KeyedUser> => {
     const { key } = keyed
     if (running.has(key)) throw new ServiceError('idempotency_key_in_use')
     running.add(key)
@@ -91,21 +93,13 @@ function ignoredOf(body: unknown): string | undefined {
 
 /** Whether a fingerprint was made from this body. */
 async function isOfBody(fingerprint: string, body: unknown, passwords: PasswordHasher) {
-  const [hash = '', digest, ignoredDigest] = fingerprint.split(':')
-  if (digest === undefined) return isOfBodyBefore1(fingerprint, body, passwords)
-  if (!isEqual(hash, hashOfBody(body))) return false
+  const [hash, digest = '', ignoredDigest] = fingerprint.split(':')
+  if (hash !== hashOfBody(body)) return false
   if (ignoredDigest && !(await passwords.verify(ignoredDigest, ignoredOf(body) ?? ''))) return false
   const { password = null } = userOf(body)
   if (digest === '') return password === null
   const mayBeIt = typeof password === 'string' && isPossiblePassword(password)
   return mayBeIt && passwords.verify(digest, password)
-}
-
-/** The fingerprints of releases before 1.0: a hash of the whole body or, if it may hold a password, a digest of this hash. */
-async function isOfBodyBefore1(fingerprint: string, body: unknown, passwords: PasswordHasher) {
-  const hash = hashOfValue(body)
-  if (fingerprint.startsWith('$')) return passwords.verify(fingerprint, hash)
-  return isEqual(fingerprint, hash)
 }
 
 /** The same for all values that are nested too deeply. */
@@ -130,8 +124,4 @@ function userOf(body: unknown): Readonly<Record<string, unknown>> {
 
 function sha256(text: string): string {
   return createHash('sha256').update(text).digest('hex')
-}
-
-function isEqual(a: string, b: string): boolean {
-  return timingSafeEqual(Buffer.from(a), Buffer.from(b))
 }

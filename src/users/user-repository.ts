@@ -127,16 +127,15 @@ export interface UserPage {
  */
 export interface UserRepository {
   /**
-   * Creates a user with two equal times. With a claim, its key and the user as it is now are stored for IDEMPOTENCY_TTL_MS.
-   * Throws `idempotency_key_in_use` for a key that is stored already, otherwise `email_taken`.
+   * Creates users, all in one transaction, with two equal times and ids that grow in their order. No two of them have one
+   * e-mail, without regard to case. `undefined` in place of one whose e-mail is taken.
+   * With a claim, which is of one user, its key and the user as it is now are stored for IDEMPOTENCY_TTL_MS, unless its e-mail
+   * is taken. Throws `idempotency_key_in_use` for a key that is stored already, also if the e-mail is taken.
    */
-  create(user: NewUser, claim?: IdempotencyClaim): Promise<StoredUser>
-
-  /**
-   * Creates users, all in one transaction, whose ids grow in their order. No two of them have one e-mail, without regard to
-   * case. `undefined` in place of one whose e-mail is taken.
-   */
-  createMany(users: readonly NewUser[]): Promise<readonly (StoredUser | undefined)[]>
+  create(
+    users: readonly NewUser[],
+    claim?: IdempotencyClaim,
+  ): Promise<readonly (StoredUser | undefined)[]>
 
   /** Throws `overloaded` if this number of writes would be too many to wait, and `shutting_down`. */
   requireRoom(writes: number): void
@@ -201,7 +200,7 @@ export interface UserRepository {
 /** The calls that change users. */
 export type UserWrites = Pick<
   UserRepository,
-  'create' | 'createMany' | 'requireRoom' | 'update' | 'replaceDigest' | 'delete'
+  'create' | 'requireRoom' | 'update' | 'replaceDigest' | 'delete'
 >
 
 /** The calls that change nothing. */

@@ -61,7 +61,7 @@ export function createUserRouter(
     if (request.headers['idempotency-key'] !== undefined) {
       throw new ServiceError('idempotency_key_malformed', { message: KEY_OF_MANY })
     }
-    const entries = await users.createMany(request.body, isStrict)
+    const entries = await users.createMany(request.body, { isStrict })
     const made = entries.filter(entry => !(entry instanceof ServiceError)).length
     request.subject = { users: made }
     return { status: 200, body: `{"data":[${entries.map(entryJson)}]}` }

@@ -2,15 +2,15 @@ import { z } from 'zod'
 import { type FieldError, ServiceError } from '../errors.ts'
 import { findUnknown } from './unknown-attributes.ts'
 
-/** A valid user of a body, or what is wrong with it. */
-export type Parsed<T> = { readonly user: T } | Invalid
-
-export interface Invalid {
+/** The user of a body, and what is wrong with it. */
+export interface Parsed<T> {
+  /** `undefined` if a field is wrong. */
+  readonly user: T | undefined
   readonly errors: readonly FieldError[]
   /** The e-mail, if that field is valid. */
-  readonly email?: string | undefined
-  /** The password, if that field is valid. */
-  readonly password?: string | undefined
+  readonly email: string | undefined
+  /** The password, if that field is valid and not `null`. */
+  readonly password: string | undefined
 }
 
 export const MAX_NAME_CHARS = 255
@@ -54,7 +54,8 @@ const EMAIL =
 /** The only error of a field that needs the storage. */
 export const EMAIL_TAKEN: FieldError = fieldError('email', ['has already been taken'])
 
-const PASSWORD_COMMON = fieldError('password', ['is too common'])
+/** The error of a password that nobody may choose. */
+export const PASSWORD_COMMON: FieldError = fieldError('password', ['is too common'])
 
 /** `email_taken`: nothing but the e-mail is wrong. */
 export function takenEmail(): ServiceError {
@@ -186,43 +187,33 @@ export function isPossiblePassword(value: string): boolean {
 
 /** Checks the user of a body, which may be any JSON value, by its schema; `isStrict` rejects what it would ignore. */
 export function parseBody<T>(schema: z.ZodType<T>, body: unknown, isStrict = false): Parsed<T> {
-  const parsed = parseUser(schema, Object(body).user)
+  const value = Object(body).user
   const unknown = isStrict ? findUnknown(body) : []
-  if (unknown.length === 0) return parsed
-  const { errors = [], email, password } = 'user' in parsed ? Object(parsed.user) : parsed
-  return { errors: [...errors, ...unknown], email, password }
-}
-
-/** Checks any value by the schema of a user. Errors of the user as a whole are those of the field `user`. */
-export function parseUser<T>(schema: z.ZodType<T>, value: unknown): Parsed<T> {
-  const result = schema.safeParse(value)
-  if (result.success) return { user: result.data }
-  const { formErrors, fieldErrors } = z.flattenError<unknown>(result.error)
+  const { success, data: user, error } = schema.safeParse(value)
+  if (success) {
+    const { email, password } = user as UserInput
+    return { user, errors: unknown, email, password: password ?? undefined }
+  }
+  const { formErrors, fieldErrors } = z.flattenError<unknown>(error)
   const all = Object.entries<string[] | undefined>({ user: formErrors, ...fieldErrors })
+  const wrong = all.flatMap(([field, list = []]) =>
+    list.length > 0 ? fieldError(field, list) : [],
+  )
   const validText = (field: string): string | undefined => {
     const text = Object(value)[field]
     return typeof text === 'string' && !(field in fieldErrors) ? text : undefined
   }
-  return {
-    errors: all.flatMap(([field, list = []]) => (list.length > 0 ? fieldError(field, list) : [])),
-    email: validText('email')?.trim(),
-    password: validText('password'),
-  }
-}
-
-/** Adds to what is wrong that a password is common. `isCommon` is asked about a valid one only. */
-export async function refuseCommon<T extends Pick<UserInput, 'email' | 'password'>>(
-  parsed: Parsed<T>,
-  isCommon: ((password: string) => Promise<boolean>) | undefined,
-): Promise<Parsed<T>> {
-  const { email, password } = 'user' in parsed ? parsed.user : parsed
-  if (isCommon === undefined || password == null || !(await isCommon(password))) return parsed
-  const errors = 'user' in parsed ? [] : parsed.errors
-  return { errors: [...errors, PASSWORD_COMMON], email, password: undefined }
+  const email = validText('email')?.trim()
+  return { user, errors: [...wrong, ...unknown], email, password: validText('password') }
 }
 
 export function fieldError(field: string, messages: readonly string[]): FieldError {
   return { field, at: { pointer: field === 'user' ? '/user' : `/user/${field}` }, messages }
+}
+
+/** The same for e-mails that differ only in case. No two users have the same. */
+export function emailKey(email: string): string {
+  return email.toLowerCase()
 }
 
 /**

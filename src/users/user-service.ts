@@ -1,25 +1,17 @@
 import { ServiceError } from '../errors.ts'
 import type { Cursors } from './cursor.ts'
-import { type CreatedUser, createOnce } from './idempotency.ts'
+import { createOnce, type KeyedUser } from './idempotency.ts'
+import { createJudge, type Judged, refusalOf } from './judge.ts'
 import type { PasswordHasher } from './passwords/hasher.ts'
 import { isCurrentDigest } from './passwords/parse-digest.ts'
-import { createBatchCreator } from './user-batch.ts'
+import { requireBatch } from './user-batch.ts'
+import { type Created, createOne, createUserCreator } from './user-creator.ts'
 import { createUserLists, createWholeLists } from './user-lists.ts'
-import type {
-  NewUser,
-  Precondition,
-  StoredUser,
-  UserRepository,
-  UserUpdate,
-} from './user-repository.ts'
+import type { Precondition, StoredUser, UserRepository, UserUpdate } from './user-repository.ts'
 import {
-  EMAIL_TAKEN,
-  type Invalid,
   isPossibleEmail,
   isPossiblePassword,
-  type Parsed,
   parseBody,
-  refuseCommon,
   takenEmail,
   type UserInput,
   type UserRules,
@@ -41,7 +33,7 @@ export type UserService = ReturnType<typeof createUserService>
 
 /** `isStrict` rejects attributes that no user has, which are ignored otherwise. */
 export interface Handling {
-  readonly isStrict?: boolean
+  readonly isStrict?: boolean | undefined
 }
 
 export interface CreateOptions extends Handling {
@@ -59,31 +51,18 @@ export interface UpdateOptions extends Handling {
  */
 export function createUserService(options: UserServiceOptions) {
   const { users, passwords, rules } = options
-  const createKeyed = createOnce({ ...options, prepare })
-  const createMany = createBatchCreator({ ...options, refusalOf })
+  const { isCommon } = passwords
+  const judge = createJudge({ isCommon, isEmailTaken: users.isEmailTaken })
+  const createAll = createUserCreator({ ...options, judge })
+  const create = createOne(createAll)
+  const createKeyed = createOnce({ ...options, create })
   const upgrade = createUpgrade(options)
 
-  /** `validation_failed` with every wrong field, a taken e-mail among them. */
-  async function refusalOf(
-    { errors, email }: Invalid,
-    isTaken: (email: string) => Promise<boolean>,
-  ): Promise<ServiceError> {
-    const taken = email !== undefined && (await isTaken(email))
-    // In the order of the fields: only the name comes before the e-mail.
-    const place = errors[0]?.field === 'name' ? 1 : 0
-    const all = taken ? errors.toSpliced(place, 0, EMAIL_TAKEN) : errors
-    return new ServiceError('validation_failed', { errors: all })
-  }
-
-  async function requireValid<T extends UserInput>(sent: Parsed<T>, exceptId?: number): Promise<T> {
-    const parsed = await refuseCommon(sent, passwords.isCommon)
-    if ('user' in parsed) return parsed.user
-    throw await refusalOf(parsed, email => users.isEmailTaken(email, exceptId))
-  }
-
-  async function prepare(body: unknown, isStrict: boolean): Promise<NewUser> {
-    const { name, email, password } = await requireValid(parseBody(rules.newUser, body, isStrict))
-    return { name, email, passwordDigest: password == null ? null : await passwords.hash(password) }
+  async function judgeChange(body: unknown, exceptId?: number, isStrict?: boolean) {
+    const judged = await judge(rules.change, [body], { isStrict, exceptId })
+    const [one] = judged as [Judged<UserInput>]
+    if ('errors' in one) throw refusalOf(one.errors)
+    return one.user
   }
 
   /**
@@ -122,15 +101,14 @@ export function createUserService(options: UserServiceOptions) {
      * Throws `idempotency_key_in_use`, `idempotent_user_deleted` and `idempotency_key_reused`. Then throws
      * `validation_failed`, which also names a taken e-mail, or `email_taken` if nothing else is wrong.
      */
-    create: async (
-      body: unknown,
-      { key, isStrict = false }: CreateOptions = {},
-    ): Promise<CreatedUser> =>
+    create: async (body: unknown, { key, isStrict }: CreateOptions = {}): Promise<KeyedUser> =>
       key === undefined
-        ? { user: await users.create(await prepare(body, isStrict)), isReplay: false }
+        ? { user: await create(body, { isStrict }), isReplay: false }
         : createKeyed(body, { key, isStrict }),
 
-    createMany,
+    /** Creates the users of a batch. Throws `validation_failed` for a body that is none. */
+    createMany: async (body: unknown, handling: Handling = {}): Promise<readonly Created[]> =>
+      createAll(requireBatch(body, handling), handling),
 
     /**
      * Changes the fields sent. Throws `validation_failed`, `user_not_found`, `version_mismatch` and `email_taken`, and
@@ -141,7 +119,7 @@ export function createUserService(options: UserServiceOptions) {
       body: unknown,
       { precondition, isStrict }: UpdateOptions = {},
     ): Promise<StoredUser> => {
-      const input = await requireValid(parseBody(rules.change, body, isStrict), id)
+      const input = await judgeChange(body, id, isStrict)
       if (id === undefined) throw new ServiceError('user_not_found')
       for (let comparison = 1; comparison <= MAX_COMPARISONS; comparison++) {
         const change = await toChange(id, input, precondition)
@@ -196,10 +174,10 @@ function createVerification({ users, passwords, rules }: UserServiceOptions, upg
    * password and a wrong password, after about the same time.
    */
   return async (body: unknown): Promise<StoredUser> => {
-    const parsed = parseBody(rules.login, body)
-    if ('errors' in parsed) throw new ServiceError('validation_failed', { errors: parsed.errors })
-    const { email, password } = parsed.user
-    const found = isPossibleEmail(email) ? await users.findByEmail(email.toLowerCase()) : undefined
+    const { user: login, errors } = parseBody(rules.login, body)
+    if (login === undefined) throw refusalOf(errors)
+    const { email, password } = login
+    const found = isPossibleEmail(email) ? await users.findByEmail(email) : undefined
     const isPossible = isPossiblePassword(password)
     const digest = isPossible ? (found?.passwordDigest ?? undefined) : undefined
     const verified = await passwords.verifyEvenly(digest, isPossible ? password : '')

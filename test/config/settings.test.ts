@@ -149,7 +149,7 @@ describe('loadConfig accepts', () => {
     ['MAX_EVENT_LOOP_DELAY', '1 minute', { maxEventLoopDelayMs: 60_000 }],
     ['MAX_WAITING_REQUESTS', '1', { maxWaitingRequests: 1 }],
     ['MAX_WAITING_WRITES', '100', { maxWaitingWrites: 100 }],
-    ['MAX_WAITING_PASSWORDS', '1', { maxWaitingPasswords: 1 }],
+    ['MAX_WAITING_PASSWORDS', '100', { maxWaitingPasswords: 100 }],
   ])('%s=%s', (name, text, parsed) => {
     expect(loadConfig({ [name]: text }, NO_DOTENV)).toEqual({ ...DEFAULTS, ...parsed })
   })
@@ -201,8 +201,8 @@ const REFUSED: readonly (readonly [VariableName, RegExp, string])[] = [
   ['MAX_CONNECTIONS', /connections from 1 to 1000000/, '0|1000001|1.5|many'],
   ['MAX_EVENT_LOOP_DELAY', /1ms to 1 minute/, '0|61s|never'],
   ['MAX_WAITING_REQUESTS', /from 1 to 1000000/, '0|1000001'],
-  ['MAX_WAITING_WRITES', /from 1 to 1000000/, '0|1000001|x=1'],
-  ['MAX_WAITING_PASSWORDS', /from 1 to 1000000/, '0|1000001'],
+  ['MAX_WAITING_WRITES', /from 100 to 1000000/, '0|99|1000001|x=1'],
+  ['MAX_WAITING_PASSWORDS', /from 100 to 1000000/, '0|99|1000001'],
 ]
 
 describe('wrong values:', () => {

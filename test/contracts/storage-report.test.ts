@@ -3,6 +3,7 @@ import type { Storage } from '../../src/storage/storage.ts'
 import type { Commit } from '../../src/storage/storage-report.ts'
 import type { StoredUser } from '../../src/users/user-repository.ts'
 import { among } from '../support/among.ts'
+import { createUser } from '../support/create-user.ts'
 import { holdWrites } from '../support/sql.ts'
 import { openStored } from '../support/stored.ts'
 
@@ -30,7 +31,7 @@ describe('Storage.report', () => {
     const { users, bans, apiKeys, counts, close, report } = await openCounted()
     expect(counts()).toEqual({ commits: 0, writes: 0 })
     const ban = { rule: 'login', clientKey: 'ann', endsAt: Date.now() + 60_000, lastsMs: 60_000 }
-    const { id } = await users.create({ ...newUser(), passwordDigest: '$argon2id$old' })
+    const { id } = await createUser(users, { ...newUser(), passwordDigest: '$argon2id$old' })
     const writes = [
       () => users.update(id, { name: 'Bob' }),
       () => users.replaceDigest(id, { previous: '$argon2id$old', next: '$argon2id$new' }),
@@ -39,7 +40,7 @@ describe('Storage.report', () => {
       () => bans.save(ban),
       () => bans.lift({}),
       () => apiKeys.recordUses([{ hash: Buffer.alloc(32), usedAt: 1 }]),
-      () => users.create(newUser(), claim()),
+      () => createUser(users, newUser(), claim()),
     ]
     for (const [index, write] of writes.entries()) {
       await write()
@@ -62,18 +63,20 @@ describe('Storage.report', () => {
   test('the writes in all commits are those that were acknowledged, and a commit of none is none', async () => {
     const { users, counts } = await openCounted()
     const taken = newUser()
-    const { id } = await users.create(taken)
-    expect(await codesOf([users.create(taken)])).toEqual(['email_taken'])
+    const { id } = await createUser(users, taken)
+    expect(await codesOf([createUser(users, taken)])).toEqual(['email_taken'])
     const update = users.update(id, { name: 'Bob' }, among('other'))
     expect(await codesOf([update])).toEqual(['version_mismatch'])
     expect(counts()).toEqual({ commits: 1, writes: 1 })
-    const made = await users.createMany([newUser(), taken, newUser(), taken])
+    const made = await users.create([newUser(), taken, newUser(), taken])
     expect(made.filter(user => user !== undefined)).toHaveLength(2)
     expect(counts()).toEqual({ commits: 2, writes: 3 })
-    expect(await users.createMany([taken])).toEqual([undefined])
+    expect(await users.create([taken])).toEqual([undefined])
     expect(counts()).toEqual({ commits: 2, writes: 3 })
-    const same = Array.from({ length: 5 }, () => users.create({ ...newUser(), email: 'a@b.co' }))
-    const sameKey = Array.from({ length: 5 }, () => users.create(newUser(), claim()))
+    const same = Array.from({ length: 5 }, () =>
+      createUser(users, { ...newUser(), email: 'a@b.co' }),
+    )
+    const sameKey = Array.from({ length: 5 }, () => createUser(users, newUser(), claim()))
     const codes = await codesOf([...createMany(users, 600), ...same, ...sameKey])
     expect(codes.filter(code => code === 'done')).toHaveLength(602)
     const { writes, commits } = counts()
@@ -83,7 +86,7 @@ describe('Storage.report', () => {
 
   test('writes wait while another process holds a lock, and those that it refuses are not counted', async () => {
     const { users, bans, databaseUrl, waitingWrites, counts } = await openCounted()
-    const { id } = await users.create(newUser())
+    const { id } = await createUser(users, newUser())
     const { release } = await holdWrites(databaseUrl)
     const writeAll = () => [
       ...createMany(users, 5),
@@ -115,8 +118,8 @@ function newUser() {
 
 const claim = () => ({ keyHash: Buffer.alloc(32, 7), fingerprint: 'same' })
 
-function createMany({ create }: Storage['users'], count: number): Promise<StoredUser>[] {
-  return Array.from({ length: count }, () => create(newUser()))
+function createMany(users: Storage['users'], count: number): Promise<StoredUser>[] {
+  return Array.from({ length: count }, () => createUser(users, newUser()))
 }
 
 async function codesOf(writes: readonly Promise<unknown>[]): Promise<unknown[]> {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { UnusableDatabase } from '../../src/storage/unusable-database.ts'
+import { createUser } from '../support/create-user.ts'
 import { newStoredDatabase, openEngine, type StoredDatabase } from '../support/stored.ts'
 import { ALL } from '../support/user-scan.ts'
 
@@ -23,7 +24,9 @@ describe('StorageEngine', () => {
     const [{ engine }, another] = [await newStoredDatabase(), await newStoredDatabase()]
     const all = await Promise.all(Array.from({ length: 4 }, () => openEngine(engine)))
     const created = await Promise.all(
-      all.map(({ users }, index) => users.create({ ...ANN, email: `ann${index}@example.com` })),
+      all.map(({ users }, index) =>
+        createUser(users, { ...ANN, email: `ann${index}@example.com` }),
+      ),
     )
     expect(new Set(created.map(({ id }) => id)).size).toBe(4)
     for (const { id } of created) expect(await all[0]?.users.find(id)).toMatchObject({ id })
@@ -39,7 +42,7 @@ describe('StorageEngine', () => {
     const database = await newStoredDatabase()
     const { engine } = database
     const first = await openEngine(engine)
-    const user = await first.users.create(ANN)
+    const user = await createUser(first.users, ANN)
     const key = await first.signingKey('cursor')
     await first.apiKeys.create(API_KEY)
     await first.close()
@@ -54,7 +57,7 @@ describe('StorageEngine', () => {
   test('the first users of a new database are found by their words, though nothing builds the index', async () => {
     const { engine } = await newStoredDatabase()
     const { users } = await openEngine(engine)
-    const { json } = await users.create(ANN)
+    const { json } = await createUser(users, ANN)
     const found = await users.list({ ...ALL, words: ['ann'] })
     expect(found).toMatchObject({ json: `[${json}]`, total: 1 })
   })
@@ -94,13 +97,13 @@ describe('StorageEngine', () => {
     const database = await newStoredDatabase()
     const { engine } = database
     const { users, apiKeys, close } = await openEngine(engine)
-    const created = [users.create(ANN), apiKeys.create(API_KEY)]
+    const created = [createUser(users, ANN), apiKeys.create(API_KEY)]
     await close()
     expect(await Promise.all(created)).toEqual([expect.objectContaining({ id: 1 }), true])
     expect(await emailsIn(database)).toEqual([ANN.email])
     const use = { hash: API_KEY.hash, usedAt: 1 }
     for (const call of [
-      () => users.create(ANN),
+      () => createUser(users, ANN),
       () => apiKeys.list(),
       () => apiKeys.revision(),
       () => apiKeys.create(API_KEY),
@@ -116,7 +119,7 @@ describe('StorageEngine', () => {
     const { engine } = database
     const { users } = await openEngine(engine, { maxWaitingWrites: 10 })
     const creates = Array.from({ length: 200 }, (_, index) =>
-      users.create({ ...ANN, email: `ann${index}@example.com` }),
+      createUser(users, { ...ANN, email: `ann${index}@example.com` }),
     )
     const results = await Promise.allSettled(creates)
     const refused = results.flatMap(result => (result.status === 'rejected' ? [result] : []))
@@ -125,19 +128,19 @@ describe('StorageEngine', () => {
     expect(await emailsIn(database)).toHaveLength(200 - refused.length)
   })
 
-  test('each user of createMany waits as a write: where they do not all fit, none is made', async () => {
+  test('each user of a create waits as a write: where they do not all fit, none is made', async () => {
     const database = await newStoredDatabase()
     const { engine } = database
     const { users, report } = await openEngine(engine, { maxWaitingWrites: 10 })
     const many = (count: number, name: string) =>
       Array.from({ length: count }, (_, nth) => ({ ...ANN, email: `${name}${nth}@example.com` }))
-    const made = users.createMany(many(7, 'a'))
+    const made = users.create(many(7, 'a'))
     expect(report().waitingWrites).toBe(7)
     expect(() => users.requireRoom(4)).toThrow('overloaded')
-    await expect(users.createMany(many(4, 'b'))).rejects.toMatchObject({ code: 'overloaded' })
+    await expect(users.create(many(4, 'b'))).rejects.toMatchObject({ code: 'overloaded' })
     users.requireRoom(3)
-    await Promise.all([made, users.createMany(many(3, 'c'))])
-    await users.createMany(many(10, 'd'))
+    await Promise.all([made, users.create(many(3, 'c'))])
+    await users.create(many(10, 'd'))
     expect(report().waitingWrites).toBe(0)
     expect(await emailsIn(database)).toHaveLength(20)
   })

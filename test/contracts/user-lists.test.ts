@@ -4,6 +4,7 @@ import type { ImportedUser } from '../../src/users/transfer/user-import-store.ts
 import type { UserFilters, UserQuery, UserRepository } from '../../src/users/user-repository.ts'
 import { foldCase, MAX_NAME_CHARS } from '../../src/users/user-schemas.ts'
 import { firstChars, parseAskedWords, wordsOfUser } from '../../src/users/words.ts'
+import { createUser } from '../support/create-user.ts'
 import { byEngine } from '../support/engine.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { importUsers } from '../support/import-users.ts'
@@ -228,7 +229,8 @@ describe.each(PLACES)('UserRepository.list in %s', place => {
     'a list by e-mail with the words %j goes on behind the e-mail of its position, whoever has it now',
     async words => {
       const { repository } = await opened()
-      for (const letter of 'abc') await repository.create(named('Ada', `${letter}@example.com`))
+      for (const letter of 'abc')
+        await createUser(repository, named('Ada', `${letter}@example.com`))
       for (const filters of [{}, { name: 'ada' }, { created_after: '2000-01-01T00:00:00.000Z' }]) {
         for (const id of [1, 2, 99]) {
           const start = { key: 'b@example.com', id }
@@ -254,7 +256,7 @@ describe.each(PLACES)('UserRepository.list in %s', place => {
     }
     const nameOf = (nth: number) => NAMES[nth % NAMES.length] as string
     const creates = Array.from({ length: USERS }, (_, nth) => () => {
-      return repository.create(named(nameOf(nth), `${'abc'[nth % 3]}d.User${nth}@Example.org`))
+      return createUser(repository, named(nameOf(nth), `${'abc'[nth % 3]}d.User${nth}@Example.org`))
     })
     await runInGroups(creates)
     const compare = async () => {

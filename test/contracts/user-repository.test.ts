@@ -8,6 +8,7 @@ import type {
   UserRepository,
 } from '../../src/users/user-repository.ts'
 import { among } from '../support/among.ts'
+import { createUser } from '../support/create-user.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { openStored } from '../support/stored.ts'
 import { positionOf, type ShownUser, SORTS } from '../support/user-order.ts'
@@ -59,8 +60,8 @@ async function opened() {
 describe('UserRepository', () => {
   test('replaceDigest replaces only the given digest, once, and clients cannot see it', async () => {
     const { repository, clock } = await opened()
-    const user = await repository.create(newUser({ passwordDigest: '$1' }))
-    const other = await repository.create(newUser())
+    const user = await createUser(repository, newUser({ passwordDigest: '$1' }))
+    const other = await createUser(repository, newUser())
     const revision = await repository.revision()
     clock.advance(1000)
     const replace = (id: number, previous: string, next: string) =>
@@ -82,8 +83,8 @@ describe('UserRepository', () => {
 
   test('update changes nothing if the compared digest has meanwhile been replaced', async () => {
     const { repository } = await opened()
-    const user = await repository.create(newUser({ passwordDigest: '$1' }))
-    const other = await repository.create(newUser({ email: 'other@example.com' }))
+    const user = await createUser(repository, newUser({ passwordDigest: '$1' }))
+    const other = await createUser(repository, newUser({ email: 'other@example.com' }))
     await repository.replaceDigest(user.id, { previous: '$1', next: '$2' })
     const late = { name: 'Bea', email: 'other@example.com', judgedDigest: '$1' }
     const set = { ...late, passwordDigest: '$3' }
@@ -103,7 +104,7 @@ describe('UserRepository', () => {
 
   test('of many updates at once, one that compared the same digest succeeds, and each has a version of its own', async () => {
     const { repository } = await opened()
-    const user = await repository.create(newUser({ passwordDigest: null }))
+    const user = await createUser(repository, newUser({ passwordDigest: null }))
     const count = Array.from({ length: 20 }, (_, index) => index)
     const judged = await Promise.all(
       count.map(index =>
@@ -123,7 +124,7 @@ describe('UserRepository', () => {
     const { repository } = await opened()
     const names = ['{"id":7,"', ',{"id":7}', '}],[{', 'a  b', '\\', '\\"{"id":7', '\u2028']
     const users: StoredUser[] = []
-    for (const name of names) users.push(await repository.create(named(name)))
+    for (const name of names) users.push(await createUser(repository, named(name)))
     const { json } = await repository.list(FIRST)
     expect(json).toBe(`[${users.map(user => user.json).join(',')}]`)
     expect(json).toBe(JSON.stringify(JSON.parse(json)))
@@ -135,7 +136,7 @@ describe('UserRepository', () => {
   test('calls at the same time get what each of them gets alone', async () => {
     const { repository } = await opened()
     const users = await Promise.all(
-      Array.from({ length: 60 }, (_, nth) => repository.create(named(`N${nth % 7}`))),
+      Array.from({ length: 60 }, (_, nth) => createUser(repository, named(`N${nth % 7}`))),
     )
     const ids = [...users.map(({ id }) => id), 999, 998]
     const emails = users.map(user => shown(user).email)
@@ -170,18 +171,18 @@ describe('UserRepository', () => {
     const [kept, claim, unused] = [1, 2, 3].map(() => {
       return { keyHash: randomBytes(32), fingerprint: 'same' }
     })
-    await repository.create(taken)
-    await repository.create(newUser(), kept)
+    await createUser(repository, taken)
+    await createUser(repository, newUser(), kept)
     const outcomes = await outcomesOf([
-      repository.create(newUser()),
-      repository.create(taken),
-      repository.create(newUser(), kept),
-      repository.create(taken, unused),
-      repository.create(newUser()),
-      repository.create(twice),
-      repository.create({ ...twice, email: twice.email.toUpperCase() }),
-      repository.create(newUser(), claim),
-      repository.create(newUser(), claim),
+      createUser(repository, newUser()),
+      createUser(repository, taken),
+      createUser(repository, newUser(), kept),
+      createUser(repository, taken, unused),
+      createUser(repository, newUser()),
+      createUser(repository, twice),
+      createUser(repository, { ...twice, email: twice.email.toUpperCase() }),
+      createUser(repository, newUser(), claim),
+      createUser(repository, newUser(), claim),
     ])
     expect(outcomes.slice(0, 5)).toEqual([
       ...['Ann', 'email_taken', 'idempotency_key_in_use', 'email_taken', 'Ann'],
@@ -192,17 +193,17 @@ describe('UserRepository', () => {
     expect(await listed(repository)).toHaveLength(6)
   })
 
-  test('createMany creates users with growing ids in their order, also beside others, and tells which e-mails are taken', async () => {
+  test('create gives many users growing ids in their order, also beside others, and tells which e-mails are taken', async () => {
     const { repository } = await opened()
     const [taken, one, two] = ['t', 'o', 'p'].map(name => named(name, `${name}@example.com`))
-    await repository.create(taken as NewUser)
+    await createUser(repository, taken as NewUser)
     const batch = ['z', 'T', 'm', 'a'].map(name => named(name, `${name}@example.com`))
     const [first, made, last, late, none] = await Promise.all([
-      repository.create(one as NewUser),
-      repository.createMany(batch),
-      repository.create(two as NewUser),
-      repository.createMany([named('b', 'Z@Example.com'), named('c')]),
-      repository.createMany([taken as NewUser]),
+      createUser(repository, one as NewUser),
+      repository.create(batch),
+      createUser(repository, two as NewUser),
+      repository.create([named('b', 'Z@Example.com'), named('c')]),
+      repository.create([taken as NewUser]),
     ])
     const shownOf = (users: typeof made) => users.map(user => user && shown(user).name)
     expect([shownOf(made), shownOf(late), none]).toEqual([
@@ -219,26 +220,28 @@ describe('UserRepository', () => {
     expect(await namesFound(repository, 'z')).toEqual(['z'])
   })
 
-  test('createMany creates none of its users if one cannot be written', async () => {
+  test('create makes none of its users if one cannot be written', async () => {
     const { repository } = await opened()
     const revision = await repository.revision()
     const batch = [newUser(), newUser(), newUser({ passwordDigest: 'no digest' }), newUser()]
-    const beside = repository.create(newUser())
-    await expect(repository.createMany(batch)).rejects.toThrow()
+    const beside = createUser(repository, newUser())
+    await expect(repository.create(batch)).rejects.toThrow()
     const { id } = await beside
     expect((await listed(repository)).map(user => user.id)).toEqual([id])
     expect(await repository.revision()).not.toBe(revision)
-    await repository.createMany(batch.toSpliced(2, 1))
+    await repository.create(batch.toSpliced(2, 1))
     expect(await listed(repository)).toHaveLength(4)
   })
 
   test('one refused update or delete does not fail its neighbours', async () => {
     const { repository, clock } = await opened()
-    const created = await Promise.all(Array.from({ length: 6 }, () => repository.create(newUser())))
+    const created = await Promise.all(
+      Array.from({ length: 6 }, () => createUser(repository, newUser())),
+    )
     const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0] = created.map(({ id }) => id)
     const untilEndMs = Date.parse('9999-12-31T23:59:59.999Z') - clock.now()
     clock.advance(untilEndMs)
-    const { id: last } = await repository.create(newUser())
+    const { id: last } = await createUser(repository, newUser())
     clock.advance(-untilEndMs)
     const outcomes = await outcomesOf([
       repository.update(a, { name: 'New' }),
@@ -263,11 +266,11 @@ describe('UserRepository', () => {
 
   test('a write that is refused leaves the words as they were', async () => {
     const { repository } = await opened()
-    const ann = await repository.create(named('Ann', 'ann@example.com'))
+    const ann = await createUser(repository, named('Ann', 'ann@example.com'))
     const created = await outcomesOf([
-      repository.create(named('Bea')),
-      repository.create(named('Refused', 'ANN@example.com')),
-      repository.create(named('Cid', 'cid@example.com')),
+      createUser(repository, named('Bea')),
+      createUser(repository, named('Refused', 'ANN@example.com')),
+      createUser(repository, named('Cid', 'cid@example.com')),
     ])
     const changed = await outcomesOf([
       repository.update(ann.id, { name: 'Refused', email: 'cid@example.com' }),

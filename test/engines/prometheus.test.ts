@@ -205,7 +205,7 @@ async function openMonitoredService(): Promise<MonitoredService> {
   const service = await spawnService({
     cwd,
     env: {
-      ...{ LIMITS_FILE: 'limits.json', API_KEYS: 'required', MAX_WAITING_PASSWORDS: '1' },
+      ...{ LIMITS_FILE: 'limits.json', API_KEYS: 'required', MAX_WAITING_PASSWORDS: '100' },
       ...{ MANAGEMENT_PORT: '0', MANAGEMENT_TOKEN: TOKEN },
     },
   })
@@ -225,8 +225,8 @@ async function openMonitoredService(): Promise<MonitoredService> {
     await send('GET /users')
     for (const line of ['GET /users/1', 'GET /nowhere']) await send(line)
     await send('POST /users', known)
-    // More than the threads of all processes take, so that some get 503.
-    await Promise.all(Array.from({ length: 50 }, () => send('POST /users', newUser())))
+    // More than may wait, so that some get 503.
+    await Promise.all(Array.from({ length: 150 }, () => send('POST /users', newUser())))
     for (const given of [password, 'wrong']) {
       await send('POST /password-verifications', { email: known.email, password: given })
     }

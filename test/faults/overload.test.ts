@@ -10,7 +10,7 @@ import { type CrowdOptions, crowd, keepAsking } from './crowd.ts'
 /** Every request that waits at all is rejected, however fast the machine is. */
 const IMPATIENT = { MAX_EVENT_LOOP_DELAY: '1ms' }
 
-const FEW_PASSWORDS = { ...UNHURRIED, MAX_WAITING_PASSWORDS: '20' }
+const FEW_PASSWORDS = { ...UNHURRIED, MAX_WAITING_PASSWORDS: '100' }
 
 interface Overload extends Pick<CrowdOptions, 'workload' | 'clients'> {
   /** The statuses that the crowd waits for. It must get no other ones. */
@@ -27,7 +27,7 @@ const [SHED, SERVED] = [
 
 test.each<Overload>([
   { workload: 'list', clients: 1000, crowded: SHED, newcomer: SHED, env: IMPATIENT },
-  { workload: 'password', clients: 100, crowded: [201, 503], newcomer: [200], env: FEW_PASSWORDS },
+  { workload: 'password', clients: 200, crowded: [201, 503], newcomer: [200], env: FEW_PASSWORDS },
   { workload: 'mixed', clients: 400, crowded: SERVED, newcomer: [200], env: UNHURRIED },
 ])(
   '$clients clients at once ($workload): the service keeps answering, to others too, and recovers',

@@ -2,7 +2,7 @@ import { hashSync as hashArgon2 } from '@node-rs/argon2'
 import { hashSync as hashBcrypt } from '@node-rs/bcrypt'
 import { beforeAll, describe, expect, test } from 'vitest'
 import { isCurrentDigest } from '../../src/users/passwords/parse-digest.ts'
-import { openTestApp, type TestApp } from '../support/open-test-app.ts'
+import type { TestApp } from '../support/open-test-app.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 import { executeSql, holdWrites, selectRows } from '../support/sql.ts'
 import { untilPasses } from '../support/until.ts'
@@ -152,16 +152,6 @@ describe(`POST ${PATH}`, () => {
       const response = await verify().set('Idempotency-Key', key).expect(200)
       expect(response.headers).not.toHaveProperty('idempotency-replayed')
     }
-  })
-
-  test('answers 503 when too many passwords wait', async () => {
-    const small = await openTestApp({ env: { MAX_WAITING_PASSWORDS: '1' } })
-    const answers = await Promise.all(Array.from({ length: 20 }, () => verify({}, small)))
-    const statuses = new Set(answers.map(({ status }) => status))
-    expect(statuses).toEqual(new Set([422, 503]))
-    const refused = answers.find(({ status }) => status === 503)
-    expect(refused?.body.reason).toBe('overloaded')
-    expect(refused?.headers['retry-after']).toMatch(/^\d+$/)
   })
 })
 

@@ -178,18 +178,23 @@ describe('POST /users with users', () => {
     expect(await countUsers({ http })).toBe(1)
   })
 
-  test.each([
-    ['MAX_WAITING_WRITES', {}],
-    ['MAX_WAITING_PASSWORDS', { password: 'correct horse' }],
-  ])('is 503 as a whole where its users do not all fit into %s', async (name, fields) => {
-    const limited = await openTestApp({ env: { [name]: '10' } })
-    const { body, headers } = await post(limited, newUsers(20, fields)).expect(503)
+  test('with the most users and the least MAX_WAITING_PASSWORDS all are made, and what does not fit meanwhile is 503 as a whole', async () => {
+    const small = await openTestApp({
+      env: { MAX_WAITING_PASSWORDS: '100', MANAGEMENT_PORT: '0' },
+      users: [newUserBody({ email: 'ann@x.co' })],
+    })
+    const fields = { password: 'correct horse' }
+    const all = post(small, newUsers(100, fields)).then(({ body }) => body.data)
+    await until(async () => (await waitingPasswords(small)) > 50)
+    const { body, headers } = await post(small, newUsers(99, fields)).expect(503)
     expect([body.reason, headers['retry-after']]).toEqual(['overloaded', '5'])
-    expect(await countUsers(limited)).toBe(0)
-    // Those that are not made need no room.
-    const few = [...newUsers(8, fields), ...Array(20).fill({})]
-    expect((await post(limited, few).expect(200)).body.data).toHaveLength(28)
-    expect(await countUsers(limited)).toBe(8)
+    expect(await countUsers(small)).toBe(1)
+    const user = { email: 'ann@x.co', password: 'correct horse' }
+    const logins = await Promise.all(
+      Array.from({ length: 60 }, () => small.http.post('/password-verifications').send({ user })),
+    )
+    expect(logins.find(({ status }) => status === 503)?.body.reason).toBe('overloaded')
+    expect(await all).toEqual(Array(100).fill(expect.objectContaining({ status: 201 })))
   })
 
   test('lets single creates have their turns between its passwords', async () => {

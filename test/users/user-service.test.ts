@@ -41,7 +41,7 @@ test('createMany hashes nothing if its writes may not all wait', async () => {
     },
   }))
   const user = () => newUserBody({ password: 'correct horse' }).user
-  const made = users.createMany({ users: [user(), {}, user()] }, false)
+  const made = users.createMany({ users: [user(), {}, user()] })
   await expect(made).rejects.toMatchObject({ code: 'overloaded' })
   expect([asked, hashed]).toEqual([[2], []])
 })

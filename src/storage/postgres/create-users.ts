@@ -7,7 +7,7 @@ import {
   type StoredUser,
   type UserRepository,
 } from '../../users/user-repository.ts'
-import { foldCase, takenEmail } from '../../users/user-schemas.ts'
+import { emailKey, foldCase } from '../../users/user-schemas.ts'
 import type { OpenStorageOptions } from '../storage.ts'
 import { type ContendedWrites, joinWrites } from './contended-writes.ts'
 import { type Connections, columnsOf, type Row, type Statement } from './postgres-connections.ts'
@@ -16,22 +16,22 @@ import { REPRESENTATION, type ShortReads } from './user-reads.ts'
 import { DECLARES_WORDS, REPLACE_WORDS, vectorOf, wordsText } from './user-words.ts'
 
 interface Create {
-  readonly user: NewUser
+  readonly users: readonly NewUser[]
   readonly claim: IdempotencyClaim | undefined
 }
 
-const WANTED = `
-  unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS wanted (name, name_lower, email, password_digest)`
-
-/** With ids in the order of the users. By default they are in the order in which the users are written. */
-const NUMBERED = `(SELECT nextval('users_id_seq') AS id, * FROM ${WANTED}) AS numbered`
-
-/** Sorted, so that two batches wait for each other's e-mails in one direction only. No two of a batch have one e-mail. */
-const createdFrom = (source: string, id = '') => `
+/**
+ * Sorted, so that two statements wait for each other's e-mails in one direction only. No two of a statement have one e-mail.
+ * The ids are in the order of the users; by default they would be in that of the e-mails.
+ */
+const CREATED = `
   created AS (
-    INSERT INTO users (${id} name, name_lower, email, password_digest, created_at, updated_at)
-    SELECT ${id} name, name_lower, email, password_digest, $6, $6
-    FROM ${source}
+    INSERT INTO users (id, name, name_lower, email, password_digest, created_at, updated_at)
+    SELECT id, name, name_lower, email, password_digest, $6, $6
+    FROM (
+      SELECT nextval('users_id_seq') AS id, *
+      FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS wanted (name, name_lower, email, password_digest)
+    ) AS numbered
     WHERE ${DECLARES_WORDS}
     ORDER BY lower(email COLLATE "C")
     ON CONFLICT ON CONSTRAINT users_email_unique DO NOTHING
@@ -42,16 +42,9 @@ const createdFrom = (source: string, id = '') => `
     ${REPLACE_WORDS}
   )`
 
-const CREATED = createdFrom(WANTED)
-
 const CREATE: Statement = {
   name: 'create_users',
   text: `WITH ${CREATED} SELECT email, json FROM created`,
-}
-
-const CREATE_IN_ORDER: Statement = {
-  name: 'create_users_in_order',
-  text: `WITH ${createdFrom(NUMBERED, 'id,')} SELECT email, json FROM created`,
 }
 
 /** Each new key deletes up to this many expired ones, which is faster than they can be added. */
@@ -91,87 +84,47 @@ export interface CreateUsersOptions extends Pick<OpenStorageOptions, 'now' | 'st
   readonly reads: Pick<ShortReads, 'findIdempotentCreate'>
 }
 
-type Creators = Pick<UserRepository, 'create' | 'createMany'>
-
-/** The creates of `UserRepository`, with one statement for the calls of one turn of the event loop. */
-export function createUserCreators(options: CreateUsersOptions): Creators {
+/** `create` of `UserRepository`, with one statement for the calls of one turn of the event loop. */
+export function createUserCreate(options: CreateUsersOptions): UserRepository['create'] {
   const { connections, contended, reads, now, steadyNow } = options
-
-  function valuesOf(users: readonly NewUser[]): readonly unknown[] {
-    const rows = users.map((user): Row => {
-      const { name, email, passwordDigest } = user
-      return [name, foldCase(name), email, passwordDigest, wordsText(user)]
-    })
-    return [...columnsOf(rows), new Date(now()).toISOString()]
-  }
 
   /** What writes the creates, and its values. It returns a `CreatedRow` for each user whose e-mail was free. */
   function statementOf(creates: readonly Create[]): [Statement, readonly unknown[]] {
-    const values = valuesOf(creates.map(({ user }) => user))
-    const claims = creates.flatMap(({ user, claim }): Row[] =>
-      claim ? [[user.email, claim.keyHash, claim.fingerprint]] : [],
+    const rows = creates.flatMap(({ users }) => users.map(toRow))
+    const values = [...columnsOf(rows), new Date(now()).toISOString()]
+    const claims = creates.flatMap(({ users, claim }): Row[] =>
+      claim ? [[users[0]?.email, claim.keyHash, claim.fingerprint]] : [],
     )
     if (claims.length === 0) return [CREATE, values]
     const time = steadyNow()
     return [CREATE_WITH_KEYS, [...values, ...columnsOf(claims), time + IDEMPOTENCY_TTL_MS, time]]
   }
 
-  /** The users that a statement has created, by their e-mails. */
-  async function write(statement: Statement, values: readonly unknown[]) {
-    const rows = await connections.write<CreatedRow>(statement, values, {
+  const insert = joinWrites<Create, readonly (StoredUser | undefined)[]>(async creates => {
+    const rows = await connections.write<CreatedRow>(...statementOf(creates), {
       countWrites: ({ length }) => length,
     })
-    return new Map(rows.map(([email, json]) => [email, storedUser(json)]))
-  }
-
-  const insert = joinWrites<Create, StoredUser>(async creates => {
-    const created = await write(...statementOf(creates))
-    return creates.map(({ user }) => {
-      const value = created.get(user.email)
-      return value === undefined ? { error: takenEmail() } : { value }
-    })
+    const created = new Map(rows.map(([email, json]) => [email, storedUser(json)]))
+    return creates.map(({ users }) => ({ value: users.map(({ email }) => created.get(email)) }))
   })
 
-  const insertMany = joinWrites<readonly NewUser[], readonly (StoredUser | undefined)[]>(
-    async batches => {
-      const created = await write(CREATE_IN_ORDER, valuesOf(batches.flat()))
-      return batches.map(users => ({ value: users.map(({ email }) => created.get(email)) }))
-    },
-  )
-
-  /** A used key matters more than a taken e-mail. It is looked up after the write, so that nothing can fail behind one. */
-  async function isOfUsedKey(error: unknown, claim?: IdempotencyClaim): Promise<boolean> {
-    if (violates(error, 'idempotency_keys_primary_key')) return true
-    if (claim === undefined || (error as ServiceError).code !== 'email_taken') return false
-    return (await reads.findIdempotentCreate(claim.keyHash)) !== undefined
-  }
-
-  return {
-    create: async (user, claim) => {
-      const keys = claim === undefined ? [] : [claim.keyHash.toString('hex')]
-      try {
-        return await contended.run([emailKey(user), ...keys], run => run(insert, { user, claim }))
-      } catch (error) {
-        if (await isOfUsedKey(error, claim)) throw new ServiceError('idempotency_key_in_use')
-        throw mapUsedUpIds(error)
-      }
-    },
-
-    createMany: async users => {
-      try {
-        return await contended.run(users.map(emailKey), run => run(insertMany, users))
-      } catch (error) {
-        throw mapUsedUpIds(error)
-      }
-    },
+  return async (users, claim) => {
+    const keys = users.map(({ email }) => emailKey(email))
+    if (claim !== undefined) keys.push(claim.keyHash.toString('hex'))
+    try {
+      const made = await contended.run(keys, write => write(insert, { users, claim }))
+      if (claim === undefined || made[0] !== undefined) return made
+      // A used key matters more than a taken e-mail. It is looked up after the write, so that nothing can fail behind one.
+      if ((await reads.findIdempotentCreate(claim.keyHash)) === undefined) return made
+    } catch (error) {
+      if (sqlStateOf(error) === NO_MORE_IDS) throw usedUp('ids')
+      if (!violates(error, 'idempotency_keys_primary_key')) throw error
+    }
+    throw new ServiceError('idempotency_key_in_use')
   }
 }
 
-/** What no other write may claim at the same time. */
-function emailKey({ email }: NewUser): string {
-  return email.toLowerCase()
-}
-
-function mapUsedUpIds(error: unknown): unknown {
-  return sqlStateOf(error) === NO_MORE_IDS ? usedUp('ids') : error
+function toRow(user: NewUser): Row {
+  const { name, email, passwordDigest } = user
+  return [name, foldCase(name), email, passwordDigest, wordsText(user)]
 }

@@ -9,7 +9,7 @@ import { createIndexedWords } from '../index-next-users.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { createWordFiller, fillWords } from '../word-filler.ts'
 import { createContendedWrites } from './contended-writes.ts'
-import { createUserCreators } from './create-users.ts'
+import { createUserCreate } from './create-users.ts'
 import { readHistory, refuseUnfinishedCopy } from './inspect-schema.ts'
 import { openConnections } from './open-connections.ts'
 import { createPostgresBanStore } from './postgres-ban-store.ts'
@@ -163,9 +163,8 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
   }
 
   const users = createUsers(connections, options)
-  const createMany = through(writes, users.createMany, ({ length }) => length)
-  const gated = ['create', 'update', 'replaceDigest', 'delete'] as const
-  const served = serve({ ...users, createMany }, ...gated)
+  const create = through(writes, users.create, ({ length }) => length)
+  const served = serve({ ...users, create }, 'update', 'replaceDigest', 'delete')
   const signingKey = createSigningKeys(statements)
   const { read, last, ...housekeeping } = createPostgresUserChanges(connections)
   return {
@@ -201,7 +200,7 @@ function createUsers(
     ...reads,
     ...createPostgresUserLists(connections),
     ...createUserUpdates(parts),
-    ...createUserCreators(parts),
+    create: createUserCreate(parts),
     ping: () => connections.ping(PING),
   }
 }

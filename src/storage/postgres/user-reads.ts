@@ -1,5 +1,6 @@
 import { idOf, storedUser } from '../../users/stored-user.ts'
 import type { StoredUser, UserReads, UserWithDigest } from '../../users/user-repository.ts'
+import { emailKey } from '../../users/user-schemas.ts'
 import { joinCalls, joinLookups } from '../join-calls.ts'
 import type { Connections, Statement } from './postgres-connections.ts'
 
@@ -96,7 +97,7 @@ export function createShortReads(connections: Connections, steadyNow: () => numb
   return {
     find,
 
-    findByEmail: email => findByEmail(email.toLowerCase()),
+    findByEmail: email => findByEmail(emailKey(email)),
 
     findDigests: async ids => new Map(await read<[number, string | null]>(FIND_DIGESTS, [ids])),
 
@@ -109,7 +110,7 @@ export function createShortReads(connections: Connections, steadyNow: () => numb
     },
 
     isEmailTaken: async (email, exceptId) => {
-      const owner = await findOwner(email.toLowerCase())
+      const owner = await findOwner(emailKey(email))
       return owner !== undefined && owner !== exceptId
     },
 

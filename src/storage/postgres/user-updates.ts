@@ -5,7 +5,7 @@ import type {
   UserRow,
   UserUpdate,
 } from '../../users/user-repository.ts'
-import { foldCase, takenEmail } from '../../users/user-schemas.ts'
+import { emailKey, foldCase, takenEmail } from '../../users/user-schemas.ts'
 import { joinLookups } from '../join-calls.ts'
 import type { OpenStorageOptions } from '../storage.ts'
 import { type ContendedWrites, HELD, joinWrites } from './contended-writes.ts'
@@ -132,7 +132,7 @@ export function createUserUpdates(
 
   /** Looks first: the server writes a violation of the constraint into its log, with the e-mail. */
   async function requireFree(email: string, before: UserRow): Promise<void> {
-    if (email.toLowerCase() === before.email.toLowerCase()) return
+    if (emailKey(email) === emailKey(before.email)) return
     if (await reads.isEmailTaken(email)) throw takenEmail()
   }
 
@@ -169,7 +169,7 @@ export function createUserUpdates(
 
 /** What no other write may change or claim at the same time: with one e-mail twice, the statement would fail for all. */
 function keysOf(id: number, { email }: UserUpdate): readonly string[] {
-  return email === undefined ? [String(id)] : [String(id), email.toLowerCase()]
+  return email === undefined ? [String(id)] : [String(id), emailKey(email)]
 }
 
 function toRow({ before, after }: Change): Row {

@@ -1,5 +1,6 @@
 import { storedUser } from '../../users/stored-user.ts'
 import type { UserReads } from '../../users/user-repository.ts'
+import { emailKey } from '../../users/user-schemas.ts'
 import type { SqliteParts } from './sqlite-statements.ts'
 import { REPRESENTATION, SELECT_REVISION } from './sqlite-user-rows.ts'
 
@@ -16,11 +17,11 @@ interface KeyRow {
 const SELECT = `SELECT ${REPRESENTATION} FROM users WHERE id = ?`
 
 const SELECT_BY_EMAIL = `
-  SELECT ${REPRESENTATION} AS json, password_digest AS passwordDigest FROM users WHERE lower(email) = lower(?)`
+  SELECT ${REPRESENTATION} AS json, password_digest AS passwordDigest FROM users WHERE lower(email) = ?`
 
 const SELECT_DIGEST = `SELECT password_digest FROM users WHERE id = ?`
 
-const SELECT_EMAIL_OWNER = `SELECT id FROM users WHERE lower(email) = lower(?)`
+const SELECT_EMAIL_OWNER = `SELECT id FROM users WHERE lower(email) = ?`
 
 const SELECT_KEY = `
   SELECT fingerprint, user_json
@@ -57,7 +58,7 @@ export function createSqliteUserReads(
 
     findByEmail: email =>
       read(() => {
-        const row = selectByEmail.get(email)
+        const row = selectByEmail.get(emailKey(email))
         return row && { user: storedUser(row.json), passwordDigest: row.passwordDigest }
       }),
 
@@ -73,7 +74,7 @@ export function createSqliteUserReads(
 
     isEmailTaken: (email, exceptId) =>
       read(() => {
-        const owner = selectEmailOwner.get(email)
+        const owner = selectEmailOwner.get(emailKey(email))
         return owner !== undefined && owner !== exceptId
       }),
 

@@ -64,6 +64,11 @@ export function createSqliteUserWrites(
     }
   }
 
+  function keepKey({ keyHash, fingerprint }: IdempotencyClaim, user: StoredUser): void {
+    const expiresAt = steadyNow() + IDEMPOTENCY_TTL_MS
+    insertKey.run(keyHash, user.id, fingerprint, user.version, user.json, expiresAt)
+  }
+
   function insertUser({ name, email, passwordDigest }: NewUser): StoredUser {
     const time = new Date(now()).toISOString()
     const json = insert.get(name, foldCase(name), email, passwordDigest, time, time)
@@ -83,23 +88,22 @@ export function createSqliteUserWrites(
     }
   }
 
-  return {
-    create: (newUser, claim) =>
-      writes.run(() =>
-        mapTakenEmail(() => {
-          if (claim !== undefined) claimKey(claim)
-          const user = insertUser(newUser)
-          if (claim !== undefined) {
-            const { keyHash, fingerprint } = claim
-            const expiresAt = steadyNow() + IDEMPOTENCY_TTL_MS
-            insertKey.run(keyHash, user.id, fingerprint, user.version, user.json, expiresAt)
-          }
-          return user
-        }),
-      ),
+  function updateUnlessTaken(before: UserRow, after: UserRow): void {
+    try {
+      update(before, after)
+    } catch (error) {
+      throw violates(error, EMAIL_UNIQUE) ? takenEmail() : error
+    }
+  }
 
-    createMany: users => {
-      const insertAll = () => users.map(insertUnlessTaken)
+  return {
+    create: (users, claim) => {
+      const insertAll = () => {
+        if (claim !== undefined) claimKey(claim)
+        const made = users.map(insertUnlessTaken)
+        if (claim !== undefined && made[0] !== undefined) keepKey(claim, made[0])
+        return made
+      }
       const countWrites = (made: readonly unknown[]) => made.filter(Boolean).length
       return writes.run(insertAll, { countWrites, size: users.length })
     },
@@ -112,7 +116,7 @@ export function createSqliteUserWrites(
         if (before === undefined) return undefined
         const after = decideChange(before, change, { now: now(), precondition })
         if (after === 'digest_changed') return after
-        if (after !== before) mapTakenEmail(() => update(before, after))
+        if (after !== before) updateUnlessTaken(before, after)
         return showUser(after)
       }),
 
@@ -128,13 +132,5 @@ export function createSqliteUserWrites(
         writes.noteWords(id)
         return true
       }),
-  }
-}
-
-function mapTakenEmail<T>(write: () => T): T {
-  try {
-    return write()
-  } catch (error) {
-    throw violates(error, EMAIL_UNIQUE) ? takenEmail() : error
   }
 }

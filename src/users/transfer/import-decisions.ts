@@ -1,6 +1,7 @@
 import { canonicalOf } from '../passwords/parse-digest.ts'
 import { decideChange, requireExactId } from '../stored-user.ts'
 import type { UserRow } from '../user-repository.ts'
+import { emailKey } from '../user-schemas.ts'
 import type { ConflictPolicy, ImportedUser, ImportOutcome } from './user-import-store.ts'
 
 /** What a row does. */
@@ -61,11 +62,6 @@ export function createImportDecisions(options: {
     if (onConflict === 'update' && !belongsToTwo) return change(found, row)
     return { outcome: owner === undefined ? 'id_taken' : 'email_taken' }
   }
-}
-
-/** E-mails that are equal without regard to case have the same key. They are ASCII. */
-export function emailKey(email: string): string {
-  return email.toLowerCase()
 }
 
 /** Gives out ids as a database does after `lastId`: the wanted one, otherwise the one after the highest. */

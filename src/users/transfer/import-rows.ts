@@ -1,17 +1,12 @@
 import { z } from 'zod'
 import type { FieldError } from '../../errors.ts'
+import { messagesByField } from '../../http/error-handler.ts'
 import { instantMs, instantText, MAX_SHOWN_MS, MIN_SHOWN_MS, NO_INSTANT } from '../../http/query.ts'
+import { createJudge, type Judged } from '../judge.ts'
 import type { PasswordHasher } from '../passwords/hasher.ts'
 import { digestLikeness, isBareDigestLike, parseDigest } from '../passwords/parse-digest.ts'
 import { MAX_ID } from '../stored-user.ts'
-import {
-  createUserFields,
-  parseUser,
-  refuseCommon,
-  type UserRulesOptions,
-  userSchema,
-} from '../user-schemas.ts'
-import { emailKey } from './import-decisions.ts'
+import { createUserFields, emailKey, type UserRulesOptions, userSchema } from '../user-schemas.ts'
 import type { ConflictPolicy, ImportedUser, UserImportStore } from './user-import-store.ts'
 
 /** One record of the source, as it was read. */
@@ -145,6 +140,8 @@ const DIGEST = {
 
 export type ImportRules = ReturnType<typeof createImportRules>
 
+type ImportRow = ReturnType<ImportRules['parse']>
+
 export interface PreparationOptions {
   readonly store: Pick<UserImportStore, 'findUsers'>
   readonly rules: ImportRules
@@ -157,13 +154,13 @@ export async function prepareBatch(
   batch: readonly ImportRecord[],
   { store, rules, passwords, onConflict }: PreparationOptions,
 ): Promise<readonly Prepared[]> {
-  const { isCommon } = passwords
-  const parsed = batch.map(({ content }) =>
-    'row' in content
-      ? parseUser(rules, content.row)
-      : { errors: [{ field: 'row', messages: [content.problem] }] },
+  const bodies = batch.flatMap(({ content }) => ('row' in content ? { user: content.row } : []))
+  const judged = (await createJudge(passwords)(rules, bodies)).values()
+  const rows = batch.map(({ content }) =>
+    'problem' in content
+      ? { errors: [{ field: 'row', messages: [content.problem] }] }
+      : (judged.next().value as Judged<ImportRow>),
   )
-  const rows = isCommon ? await Promise.all(parsed.map(row => refuseCommon(row, isCommon))) : parsed
   const emails = rows.flatMap(row =>
     'user' in row && row.user.password != null ? [row.user.email] : [],
   )
@@ -186,7 +183,7 @@ export async function prepareBatch(
 
   const prepared = rows.map((row, index): Prepared | Promise<Prepared> => {
     const { line } = batch[index] as ImportRecord
-    if ('errors' in row) return { line, errors: messagesByField(row.errors) }
+    if ('errors' in row) return { line, errors: messagesByField(row.errors.map(ofRow)) }
     const { name, email, password } = row.user
     const { created_at: createdAt = null, updated_at: updatedAt = null } = row.user
     const user = {
@@ -219,7 +216,7 @@ function toCanonical(text: string, context: z.RefinementCtx): string {
   return z.NEVER
 }
 
-function messagesByField(errors: readonly FieldError[]): RejectedRow['errors'] {
-  const nameOf = (field: string) => (field === 'user' ? 'row' : field)
-  return Object.fromEntries(errors.map(({ field, messages }) => [nameOf(field), messages]))
+/** Errors of the user as a whole are those of the row. */
+function ofRow(error: FieldError): FieldError {
+  return error.field === 'user' ? { ...error, field: 'row' } : error
 }

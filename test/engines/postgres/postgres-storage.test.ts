@@ -1,6 +1,7 @@
 import { inspect } from 'node:util'
 import { expect, test } from 'vitest'
 import type { Commit } from '../../../src/storage/storage-report.ts'
+import { createUser } from '../../support/create-user.ts'
 import { openStored } from '../../support/stored.ts'
 
 const newUser = (email: string) => ({ name: 'Ann', email, passwordDigest: null })
@@ -19,7 +20,7 @@ test('a write whose connection was lost in COMMIT is repeated, and counted once'
      CREATE CONSTRAINT TRIGGER lose AFTER INSERT ON users
        DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION lose()`,
   )
-  await storage.users.create(newUser('ann@example.com'))
+  await createUser(storage.users, newUser('ann@example.com'))
   const rows = await sql('SELECT last_value FROM commits')
   expect(rows).toEqual([{ last_value: 3 }])
   expect(commits).toMatchObject([{ writes: 1 }])
@@ -30,7 +31,7 @@ test('an error of the server quotes no row', async () => {
   const check = `CHECK (email NOT LIKE 'marker%')`
   await sql(`ALTER TABLE users ADD CONSTRAINT other ${check}`)
   const user = { name: 'Marker', email: 'marker@example.com', passwordDigest: '$marker' }
-  const error = await storage.users.create(user).catch((thrown: unknown) => thrown)
+  const error = await createUser(storage.users, user).catch((thrown: unknown) => thrown)
   expect(error).toMatchObject({ code: '23514', constraint: 'other' })
   expect(inspect(error)).not.toMatch(/marker/i)
 })

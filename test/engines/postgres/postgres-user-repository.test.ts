@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import type { Storage } from '../../../src/storage/storage.ts'
 import { IDEMPOTENCY_TTL_MS, type StoredUser } from '../../../src/users/user-repository.ts'
 import { among } from '../../support/among.ts'
+import { createUser } from '../../support/create-user.ts'
 import { createFakeClock, type FakeClock } from '../../support/fake-clock.ts'
 import { holdOpen, openStorage } from '../../support/postgres-connections.ts'
 import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-databases.ts'
@@ -17,7 +18,7 @@ test('update takes back an e-mail that another transaction changes meanwhile', a
   const url = await copyPostgresTemplate()
   const { users } = await openStorage(url)
   const email = 'ann@example.com'
-  const { id } = await users.create({ name: 'Ann', email, passwordDigest: null })
+  const { id } = await createUser(users, { name: 'Ann', email, passwordDigest: null })
   const other = await holdOpen(url, `UPDATE users SET email = 'other@example.com'`)
   const updated = users.update(id, { name: 'Bea', email })
   await until(async () => (await queryPostgres(url, SELECT_ATTEMPTS)).length > 0)
@@ -33,7 +34,7 @@ test('updates of one user by several processes at once all succeed, each with a 
   const processes = await Promise.all(Array.from({ length: 3 }, () => openStorage(url)))
   const [first] = processes as [Storage]
   const email = 'ann@example.com'
-  const { id } = await first.users.create({ name: 'Ann', email, passwordDigest: null })
+  const { id } = await createUser(first.users, { name: 'Ann', email, passwordDigest: null })
   const updates = processes.flatMap(({ users }, index) =>
     Array.from({ length: 5 }, (_, nth) => users.update(id, { name: `Ann ${index} ${nth}` })),
   )
@@ -47,7 +48,7 @@ test('of a delete and updates with one version by several processes, one succeed
   const [one, other] = [await openStorage(url), await openStorage(url)]
   for (let round = 0; round < 10; round++) {
     const user = { name: 'Ann', email: `ann${round}@example.com`, passwordDigest: null }
-    const { id, version } = await one.users.create(user)
+    const { id, version } = await createUser(one.users, user)
     const results = await Promise.allSettled([
       one.users.update(id, { name: 'Bea' }, among(version)),
       other.users.update(id, { name: 'Cid' }, among(version)),
@@ -76,12 +77,12 @@ test('claims of one free e-mail at the same time violate nothing, so that the lo
   const url = await copyPostgresTemplate()
   const { users, close } = await openStorage(url)
   const named = (name: string) => ({ name, email: `${name}@x.co`, passwordDigest: null })
-  const made = await Promise.all(['ann', 'bea', 'cid'].map(name => users.create(named(name))))
+  const made = await Promise.all(['ann', 'bea', 'cid'].map(name => createUser(users, named(name))))
   const [ann = 0, bea = 0, cid = 0] = made.map(({ id }) => id)
   const claims = await Promise.allSettled([
     users.update(ann, { email: 'Free@x.co' }),
     users.update(bea, { email: 'free@x.co' }),
-    users.create({ ...named('dan'), email: 'FREE@x.co' }),
+    createUser(users, { ...named('dan'), email: 'FREE@x.co' }),
     users.update(cid, { name: 'Cid' }),
   ])
   const codes = claims.map(claim => (claim.status === 'rejected' ? claim.reason.code : undefined))
@@ -98,7 +99,7 @@ function newUser() {
 async function expiredClaims(url: string, clock: FakeClock) {
   const { users, close } = await openStorage(url, { now: clock.now })
   const claims = Array.from({ length: 9 }, () => ({ keyHash: randomBytes(32), fingerprint: 'f' }))
-  await Promise.all(claims.map(claim => users.create(newUser(), claim)))
+  await Promise.all(claims.map(claim => createUser(users, newUser(), claim)))
   clock.advance(IDEMPOTENCY_TTL_MS)
   await close()
   return claims
@@ -109,7 +110,7 @@ test('keys that have expired are claimed again by one statement, which violates 
   const clock = createFakeClock()
   const claims = await expiredClaims(url, clock)
   const { users, close } = await openStorage(url, { now: clock.now })
-  await Promise.all([undefined, ...claims].map(claim => users.create(newUser(), claim)))
+  await Promise.all([undefined, ...claims].map(claim => createUser(users, newUser(), claim)))
   const found = await Promise.all(claims.map(({ keyHash }) => users.findIdempotentCreate(keyHash)))
   expect(found).not.toContain(undefined)
   await close()
@@ -122,7 +123,7 @@ test('of several processes that claim keys that have expired, one gets each', as
   const claims = await expiredClaims(url, clock)
   const processes = await Promise.all([1, 2, 3].map(() => openStorage(url, { now: clock.now })))
   const creates = processes.flatMap(({ users }) =>
-    claims.toReversed().map(claim => users.create(newUser(), claim)),
+    claims.toReversed().map(claim => createUser(users, newUser(), claim)),
   )
   const codes = (await Promise.allSettled(creates)).map(result =>
     result.status === 'rejected' ? result.reason.code : 'done',

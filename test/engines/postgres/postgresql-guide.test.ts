@@ -5,6 +5,7 @@ import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
 import { newUserBody } from '../../support/builders.ts'
 import { canMakeCertificates, makeCertificates } from '../../support/certificates.ts'
+import { createUser } from '../../support/create-user.ts'
 import { importUsers } from '../../support/import-users.ts'
 import { ask } from '../../support/json-requests.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
@@ -179,7 +180,7 @@ test('a cell as docs/scaling.md describes it gives out ids of its range, until a
   await queryPostgres(url, statement)
   const { users, imports } = await openStorage(url)
   const create = async (name: string) =>
-    (await users.create({ name, email: `${name}@example.com`, passwordDigest: null })).id
+    (await createUser(users, { name, email: `${name}@example.com`, passwordDigest: null })).id
   const importWith = (id: number) =>
     importUsers(imports, [{ name: 'Moved', email: `${id}@example.com`, id }])
   expect(await create('ann')).toBe(FIRST_ID)

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto'
 import { expect, onTestFinished, test } from 'vitest'
 import { openTrialImports } from '../../../src/storage/sqlite/trial-imports.ts'
+import { createUser } from '../../support/create-user.ts'
 import { importUsers } from '../../support/import-users.ts'
 import { asServingRole, openStorage, tasksOn } from '../../support/postgres-connections.ts'
 import {
@@ -16,7 +17,7 @@ test('a role that may not change the schema can serve, import, ban, keep API key
   await tasksOn(owners).migrate()
   const { users, imports, bans, apiKeys, close } = await openStorage(url)
   const ann = { name: 'Ann', email: 'ann@example.com', passwordDigest: null }
-  const { id } = await users.create(ann, { keyHash: Buffer.alloc(32), fingerprint: 'f' })
+  const { id } = await createUser(users, ann, { keyHash: Buffer.alloc(32), fingerprint: 'f' })
   await users.update(id, { name: 'Anna' })
   const imported = [
     { name: 'Cid', email: 'cid@example.com', id: 50_000 },

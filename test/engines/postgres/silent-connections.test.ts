@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import type { Connections } from '../../../src/storage/postgres/postgres-connections.ts'
+import { createUser } from '../../support/create-user.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
 import { connectTo, holdOpen, openStorage } from '../../support/postgres-connections.ts'
 import {
@@ -125,7 +126,7 @@ test('a change that has waited for a lock does not wait as long again for a serv
   const databaseUrl = await copyPostgresTemplate()
   const proxy = await startSilencingProxy(databaseUrl)
   const { users } = await openStorage(proxy.url)
-  const { id } = await users.create({ name: 'Ann', email: 'a@x.co', passwordDigest: null })
+  const { id } = await createUser(users, { name: 'Ann', email: 'a@x.co', passwordDigest: null })
   await holdOpen(databaseUrl, 'SELECT FROM users FOR UPDATE')
   const ended: string[] = []
   const change = users.update(id, { name: 'Bea' }).catch(({ code }) => ended.push(code))

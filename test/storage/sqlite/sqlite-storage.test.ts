@@ -1,6 +1,7 @@
 import { renameSync, statSync, symlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { createUser } from '../../support/create-user.ts'
 import { execute } from '../../support/databases.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'
 import { CHECKPOINT, openSqliteImportStore } from '../../support/import-users.ts'
@@ -36,7 +37,7 @@ test('fileBytes are the sizes of the file and of its WAL, found through links, w
   const link = join(path, '..', 'link.db')
   symlinkSync('users.db', link)
   const { users, report, close } = await openSqliteStored(link)
-  await users.create({ name: 'Ann', email: 'ann@example.com', passwordDigest: null })
+  await createUser(users, { name: 'Ann', email: 'ann@example.com', passwordDigest: null })
   const wal = statSync(`${path}-wal`).size
   expect(wal).toBeGreaterThan(0)
   expect(report().fileBytes).toEqual({ database: statSync(path).size, wal })
@@ -51,7 +52,7 @@ test('fileBytes are the sizes of the file and of its WAL, found through links, w
 test('an index of words that cannot be built is tried again, until it can', async () => {
   const path = newSqlitePath()
   const first = await openSqliteStored(path)
-  await first.users.create({ name: 'Ann', email: 'ann@example.com', passwordDigest: null })
+  await createUser(first.users, { name: 'Ann', email: 'ann@example.com', passwordDigest: null })
   await first.close()
   execute(path, 'DROP TABLE users_words; UPDATE users_words_state SET indexed_through = 0')
   const seen: string[] = []

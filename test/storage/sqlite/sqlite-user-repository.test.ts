@@ -10,6 +10,7 @@ import { createSqliteUserReads } from '../../../src/storage/sqlite/sqlite-user-r
 import { createSqliteUserWrites } from '../../../src/storage/sqlite/sqlite-user-writes.ts'
 import { clearWords, wordDialect } from '../../../src/storage/sqlite/word-index.ts'
 import { createWriteQueue } from '../../../src/storage/sqlite/write-queue.ts'
+import { createUser } from '../../support/create-user.ts'
 import { ALL, idsOf } from '../../support/user-scan.ts'
 
 async function openRepository(path: string, now: () => number = Date.now) {
@@ -59,23 +60,25 @@ test('writes that fail after their change leave the words as they were', async (
       },
     })
   await expect(failing('Gone', 'gone@example.com')).rejects.toThrow('no checkpoint')
-  expect((await users.create(newUser('Zoe'))).id).toBe(1)
+  expect((await createUser(users, newUser('Zoe'))).id).toBe(1)
   expect([await find('gone'), await find('zoe')]).toEqual([[], [1]])
   await expect(failing('Renamed', newUser('Zoe').email)).rejects.toThrow('no checkpoint')
   expect([await find('renamed'), await find('zoe')]).toEqual([[], [1]])
   // A batch that cannot be committed.
   database.exec(`CREATE TRIGGER full BEFORE UPDATE ON users_summary WHEN (SELECT count(*) FROM users) > 2
     BEGIN SELECT RAISE(ROLLBACK, 'full'); END`)
-  const batch = await Promise.allSettled(['Ann', 'Bea'].map(name => users.create(newUser(name))))
+  const batch = await Promise.allSettled(
+    ['Ann', 'Bea'].map(name => createUser(users, newUser(name))),
+  )
   expect(batch.map(({ status }) => status)).toEqual(['rejected', 'rejected'])
   database.exec('DROP TRIGGER full')
-  expect((await users.create(newUser('Cid'))).id).toBe(2)
+  expect((await createUser(users, newUser('Cid'))).id).toBe(2)
   expect([await find('ann'), await find('bea'), await find('cid')]).toEqual([[], [], [2]])
 })
 
 test('users that change in the transaction that indexes them are found by their last words only', async () => {
   const { database, statements, repository: users, find } = await opened()
-  for (const name of ['Ann', 'Bea', 'Cid', 'Dora']) await users.create(newUser(name))
+  for (const name of ['Ann', 'Bea', 'Cid', 'Dora']) await createUser(users, newUser(name))
   clearWords(database)
   const addNext = (count: number) => createIndexedWords(statements, wordDialect(count)).addNext()
   await expect(find('ann')).rejects.toMatchObject({ code: 'words_unavailable' })
@@ -88,7 +91,7 @@ test('users that change in the transaction that indexes them are found by their 
   await Promise.all([
     users.update(1, { name: 'Earlier' }),
     users.update(4, { name: 'Latest' }),
-    users.create(newUser('Eve')),
+    createUser(users, newUser('Eve')),
     addNext(10),
     users.delete(2),
   ])
@@ -108,18 +111,18 @@ test.each([
   'with %s of the index of words, writes are done, and it is to be built again',
   async (_, sql) => {
     const { database, statements, warnings, repository: users, find } = await opened()
-    for (const name of ['Ann', 'Bea']) await users.create(newUser(name))
+    for (const name of ['Ann', 'Bea']) await createUser(users, newUser(name))
     database.unsafeMode(true)
     database.exec(sql)
     const written = await Promise.all([
-      users.create(newUser('Cid')),
+      createUser(users, newUser('Cid')),
       users.update(1, { name: 'Anna' }),
       users.delete(2),
     ])
     expect(written).toMatchObject([{ id: 3 }, { id: 1 }, true])
     expect(idsOf((await users.list(ALL)).json)).toEqual([1, 3])
     await expect(find('ann')).rejects.toMatchObject({ code: 'words_unavailable' })
-    await users.create(newUser('Dora'))
+    await createUser(users, newUser('Dora'))
     expect(warnings).toEqual(['index of words is damaged, and is built again'])
     if (sql.startsWith('DROP')) return
     await createIndexedWords(statements, wordDialect(10)).addNext()
@@ -129,9 +132,9 @@ test.each([
 
 test('writes that find a full disk leave an index of words that is right', async () => {
   const { database, warnings, repository: users, find } = await opened()
-  await users.create(newUser('Ann'))
+  await createUser(users, newUser('Ann'))
   database.pragma(`max_page_count = ${database.pragma('page_count', { simple: true })}`)
-  const many = Array.from({ length: 200 }, (_, nth) => users.create(newUser(`Bea${nth}`)))
+  const many = Array.from({ length: 200 }, (_, nth) => createUser(users, newUser(`Bea${nth}`)))
   const results = await Promise.allSettled(many)
   expect(results).toContainEqual({
     status: 'rejected',
