@@ -126,6 +126,7 @@ async function openParts(options: AppOptions, closers: Closers) {
 
   const checks = createReadinessCheck({
     ping: storage.users.ping,
+    shortage: () => storage.report().connections?.short,
     isStopping: stopping.hasBegun,
     isCountingLocally: limits?.isCountingLocally,
   })

@@ -69,23 +69,29 @@ export interface ReadinessOptions {
   /** Rejects when the database does not answer. */
   readonly ping: () => Promise<void>
   readonly isStopping: () => boolean
+  /** How many connections to the database are open, and how many are wanted, while there are too few. */
+  readonly shortage: () => { readonly open: number; readonly wanted: number } | undefined
   /** Whether limits that should hold for several processes hold for this one only; `undefined` without limits. */
   readonly isCountingLocally: (() => boolean) | undefined
 }
 
 /** Ready until it is stopping, and while `ping` resolves within `timeoutMs`. The check never rejects. */
-export function createReadinessCheck({ ping, isStopping, isCountingLocally }: ReadinessOptions) {
+export function createReadinessCheck(options: ReadinessOptions) {
+  const { ping, isStopping, shortage, isCountingLocally } = options
   const status = (isOk: boolean) => ({ status: isOk ? 'ok' : 'unavailable' }) as const
   return async (timeoutMs = Infinity) => {
     const isStorageUp = await withinPatience(timeoutMs, ping()).then(
       () => true,
       () => false,
     )
+    const short = shortage()
     return {
       isReady: !isStopping() && isStorageUp,
       checks: {
         service: status(!isStopping()),
         storage: status(isStorageUp),
+        // All requests are served, but wait longer.
+        ...(short && { connections: { status: 'short' as const, ...short } }),
         ...(isCountingLocally && {
           limits: { status: isCountingLocally() ? ('local' as const) : ('ok' as const) },
         }),

@@ -26,5 +26,7 @@ export interface StorageReport {
     readonly idle: number
     /** Work that waits for a connection. */
     readonly waiting: number
+    /** While the server gives fewer than could be used: how many are open, and how many are tried for. */
+    readonly short?: { readonly open: number; readonly wanted: number }
   }
 }

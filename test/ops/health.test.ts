@@ -82,7 +82,8 @@ test('GET /readyz answers 503 while the service shuts down; GET /livez 200, and 
 
 test('a readiness check with a timeout does not wait longer for the database', async () => {
   const ping = () => new Promise<void>(() => {})
-  const options = { ping, isStopping: () => false, isCountingLocally: undefined }
+  const shortage = () => undefined
+  const options = { ping, shortage, isStopping: () => false, isCountingLocally: undefined }
   const checks = { service: OK, storage: UNAVAILABLE }
   expect(await createReadinessCheck(options)(1)).toEqual({ isReady: false, checks })
 })

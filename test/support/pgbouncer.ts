@@ -9,8 +9,11 @@ import { connectToPostgres } from './postgres-databases.ts'
 import { owner } from './unprivileged-user.ts'
 import { untilPasses } from './until.ts'
 
-/** Starts PgBouncer, with transaction pooling and few connections, in front of a database. Returns the URL through it. */
-export async function startPgBouncer(databaseUrl: string): Promise<string> {
+/** Starts PgBouncer, by default with transaction pooling and few connections, in front of a database. Returns the URL through it. */
+export async function startPgBouncer(
+  databaseUrl: string,
+  { mode = 'transaction', size = 3 } = {},
+): Promise<string> {
   const { hostname, port, username } = new URL(databaseUrl)
   const folder = temporaryFolder()
   chmodSync(folder, 0o755)
@@ -29,8 +32,8 @@ unix_socket_dir =
 auth_type = trust
 auth_file = ${users}
 admin_users = ${username}
-pool_mode = transaction
-default_pool_size = 3
+pool_mode = ${mode}
+default_pool_size = ${size}
 `,
   )
   const child = spawn('pgbouncer', [configuration], { stdio: 'ignore', ...owner })

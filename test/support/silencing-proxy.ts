@@ -3,8 +3,8 @@ import { onTestFinished } from 'vitest'
 import { listen } from './listen.ts'
 
 /**
- * A way to a database on which single connections can go silent: both ends stay open, and nothing passes any more. It ends with
- * the test.
+ * A way to a database on which single connections can go silent: both ends stay open, and nothing passes any more. New ones can
+ * be slow, or refused. It ends with the test.
  */
 export async function startSilencingProxy(databaseUrl: string) {
   const { hostname, port } = new URL(databaseUrl)
@@ -12,6 +12,7 @@ export async function startSilencingProxy(databaseUrl: string) {
   const wanted = new Map<string, number>()
   let silenced = 0
   let accepted = 0
+  let openAfterMs = 0
 
   function isSilencedBy(chunk: Buffer): boolean {
     for (const [text, count] of wanted) {
@@ -27,6 +28,11 @@ export async function startSilencingProxy(databaseUrl: string) {
     const upstream = connect(Number(port), hostname)
     let isSilent = false
     accepted++
+    if (openAfterMs === Number.POSITIVE_INFINITY) client.destroy()
+    else if (openAfterMs > 0) {
+      client.pause()
+      setTimeout(() => client.resume(), openAfterMs)
+    }
     for (const socket of [client, upstream]) sockets.add(socket.on('error', () => {}))
     client.on('data', chunk => {
       isSilent ||= isSilencedBy(chunk)
@@ -49,6 +55,10 @@ export async function startSilencingProxy(databaseUrl: string) {
     /** From now on each of the next `count` connections that send this text goes silent with it. */
     silence: (text: string, count = 1) => {
       wanted.set(text, count)
+    },
+    /** New connections wait so long until what they send passes; `Infinity` refuses them. */
+    openAfter: (ms: number) => {
+      openAfterMs = ms
     },
     /** How many connections were made through it. */
     accepted: () => accepted,

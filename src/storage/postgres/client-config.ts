@@ -22,11 +22,7 @@ export interface PostgresClientConfig extends ClientConfig {
 export class PostgresClient extends pg.Client {
   /** What the types of the driver leave out. */
   declare readonly processID: number
-  declare readonly connection: pg.Connection & {
-    readonly stream: Socket
-    /** By their names. */
-    readonly parsedStatements: Record<string, string>
-  }
+  declare readonly connection: pg.Connection & { readonly stream: Socket }
 
   constructor(config: PostgresClientConfig) {
     super(config)

@@ -1,5 +1,5 @@
 import type { PostgresLocation } from '../../config/postgres-url.ts'
-import { clearInterval, performance, setInterval, sleep } from '../../timers.ts'
+import { performance, sleep } from '../../timers.ts'
 import type { UserRepository } from '../../users/user-repository.ts'
 import { createCallGate, through } from '../call-gate.ts'
 import { createApiKeyStore } from '../create-api-key-store.ts'
@@ -36,8 +36,6 @@ const PING = {
 
 /** After this time without use, which is less than a minute, the server is left alone. It may then sleep. */
 const IDLE_AFTER_MS = 55_000
-
-const LOOK_MS = 2000
 
 /** Some statements of `check` read all users. */
 const TASK_STATEMENT_MS = 60_000
@@ -139,12 +137,10 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
   const writes = createCallGate(maxWaitingWrites)
   let usedAt = steadyNow()
   const isIdle = () => steadyNow() - usedAt > IDLE_AFTER_MS
-  const resting = setInterval(() => isIdle() && connections.rest(), LOOK_MS).unref()
   const statements = createPostgresSharedStatements(connections)
   const words = createIndexedWords(statements, WORD_DIALECT)
   const filler = createWordFiller(words, { ...options, isIdle })
   async function endInOrder(): Promise<void> {
-    clearInterval(resting)
     await filler.end()
     await writes.close()
   }

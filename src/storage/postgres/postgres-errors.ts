@@ -58,11 +58,14 @@ export function isStale(error: unknown): boolean {
 /** The SQLSTATE of a write that a server refuses because it takes none. */
 export const READ_ONLY = '25006'
 
+/** The SQLSTATE of a wait for a lock that took too long. */
+export const LOCK_NOT_AVAILABLE = '55P03'
+
 /**
  * Classes and codes of causes outside the service that may pass: the connection (08), a deadlock or a conflict (40), no
  * resources (53), an operator or a timeout (57), the disk (58), a server that takes no writes, a lock that was not free.
  */
-const UNAVAILABLE: readonly string[] = ['08', '40', '53', '57', '58', READ_ONLY, '55P03']
+const UNAVAILABLE: readonly string[] = ['08', '40', '53', '57', '58', READ_ONLY, LOCK_NOT_AVAILABLE]
 
 /** Damaged data and indexes. */
 const DAMAGED: readonly string[] = ['XX001', 'XX002']

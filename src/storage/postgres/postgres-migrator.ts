@@ -10,7 +10,13 @@ import {
 import { FOREIGN, OLDER_SCHEMA, UnusableDatabase } from '../unusable-database.ts'
 import { readHistory, readUsableHistory } from './inspect-schema.ts'
 import type { Connections, Session } from './postgres-connections.ts'
-import { isCausedBy, isOfState, NO_RIGHTS, sqlStateOf } from './postgres-errors.ts'
+import {
+  isCausedBy,
+  isOfState,
+  LOCK_NOT_AVAILABLE,
+  NO_RIGHTS,
+  sqlStateOf,
+} from './postgres-errors.ts'
 
 export interface MigrateOptions {
   readonly connections: Connections
@@ -56,8 +62,6 @@ const NO_RIGHT_TO_MIGRATE =
 const BUSY =
   'its schema is not current, and a transaction uses its tables, such as that of pg_dump: migrate once that has ended'
 
-const LOCK_NOT_AVAILABLE = '55P03'
-
 /** SQLSTATEs for a table, an index, a type or a function that exists already. */
 const DUPLICATES: readonly string[] = ['42P07', '42710', '42723']
 
@@ -100,7 +104,7 @@ async function appliedTo(
   connections: Connections,
   migrations: readonly Migration[],
 ): Promise<readonly AppliedMigration[]> {
-  return connections.read(session => readUsableHistory(session, migrations), 'long')
+  return connections.snapshot(session => readUsableHistory(session, migrations), 'long')
 }
 
 /** Returns false if another process holds the lock. */
@@ -120,7 +124,7 @@ async function applyNext({
         if (next !== undefined) await apply(session, next, now())
         return true
       },
-      { lane: 'long' },
+      { share: 'long' },
     )
   } catch (error) {
     throw explain(error)

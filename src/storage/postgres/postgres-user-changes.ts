@@ -171,7 +171,7 @@ async function beginFeedAnew(connections: Connections): Promise<void> {
   let through: number | null = 0
   while (through !== null) {
     type Row = [last: number | null]
-    const [row]: Row[] = await connections.write(FORGET_NEXT, [through], { lane: 'long' })
+    const [row]: Row[] = await connections.write(FORGET_NEXT, [through], { share: 'long' })
     through = row?.[0] ?? null
   }
   await connections.transaction(
@@ -179,6 +179,6 @@ async function beginFeedAnew(connections: Connections): Promise<void> {
       const [row] = await session.query<[isRestored: boolean]>(BEGIN_ANEW)
       if (row?.[0] === true) await session.query(FORGET_ALL)
     },
-    { lane: 'long' },
+    { share: 'long' },
   )
 }

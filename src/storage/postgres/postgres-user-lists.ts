@@ -2,6 +2,7 @@ import { hash } from 'node:crypto'
 import { ServiceError } from '../../errors.ts'
 import { performance, ticks } from '../../timers.ts'
 import type { UserPage, UserQuery, UserReads } from '../../users/user-repository.ts'
+import { namesOf } from '../list-plan.ts'
 import { createListPrograms } from '../list-programs.ts'
 import { type Program, runAwaited } from '../programs.ts'
 import type { Connections, Row, Session } from './postgres-connections.ts'
@@ -10,6 +11,9 @@ import { postgresListDialect } from './postgres-list-dialect.ts'
 
 /** From the call on. Clients and proxies give up after some time, and a list that nobody waits for costs the others. */
 const MAX_LIST_MS = 20_000
+
+/** That of requests that name none. */
+const USUAL_LIMIT = 100
 
 /** Users in one fetch: about 64 KB. */
 const FETCHED = 500
@@ -42,9 +46,10 @@ export function createPostgresUserLists(
   { maxListMs = MAX_LIST_MS } = {},
 ): Pick<UserReads, 'list' | 'walk'> {
   const listShort = (query: UserQuery): Promise<UserPage> =>
-    runAwaited(lists.readShort(query), (sql, values) =>
-      connections.query({ name: `list_${hash('sha1', sql)}`, text: sql }, values, 'list'),
-    )
+    runAwaited(lists.readShort(query), (sql, values) => {
+      const statement = isUsual(query) ? { name: `list_${hash('sha1', sql)}`, text: sql } : sql
+      return connections.query(statement, values, 'list')
+    })
 
   async function listLong(query: UserQuery): Promise<UserPage> {
     const startedAt = performance.now()
@@ -84,6 +89,11 @@ export function createPostgresUserLists(
       }, 'whole')
     },
   }
+}
+
+/** Whether a list has one of few forms, so that each connection keeps its statement: all forms are thousands. */
+function isUsual({ filters, limit }: UserQuery): boolean {
+  return limit === USUAL_LIMIT && namesOf(filters).length === 0
 }
 
 /** What asks within a transaction. All of it ends together at a time of `performance.now()`. Throws `overloaded` then. */

@@ -82,13 +82,13 @@ export function createShortReads(connections: Connections, steadyNow: () => numb
 
   const findKey = joinLookups<string, KeyRow>(async hashes => {
     const found = hashes.map(hash => Buffer.from(hash, 'hex'))
-    const rows = await read<KeyRow>(FIND_KEYS, [found, steadyNow()], 'aside')
+    const rows = await read<KeyRow>(FIND_KEYS, [found, steadyNow()])
     return rows.map(row => [row[0].toString('hex'), row])
   })
 
   const readRevision = joinCalls<undefined, string>({
     run: async asked => {
-      const [row] = await read<[string]>(FIND_REVISION, [], 'aside')
+      const [row] = await read<[string]>(FIND_REVISION)
       const [value] = row as [string]
       return asked.map(() => ({ value }))
     },

@@ -86,5 +86,5 @@ export async function beginEmptyWords(connections: Connections): Promise<void> {
 
 /** Has all users indexed again. */
 export async function forgetIndexedWords(connections: Connections): Promise<void> {
-  await connections.write(BEGIN_ANEW, [], { lane: 'long' })
+  await connections.write(BEGIN_ANEW, [], { share: 'long' })
 }

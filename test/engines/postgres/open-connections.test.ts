@@ -1,9 +1,6 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
-import { createClientConfigs } from '../../../src/storage/postgres/client-config.ts'
-import { openConnection } from '../../../src/storage/postgres/open-connection.ts'
 import { openConnections } from '../../../src/storage/postgres/open-connections.ts'
-import type { LaneName } from '../../../src/storage/postgres/postgres-connections.ts'
+import type { Share } from '../../../src/storage/postgres/postgres-connections.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
 import { createPostgresCluster } from '../../support/postgres-cluster.ts'
 import {
@@ -51,18 +48,6 @@ test('settings of the URL that would break statements are replaced', async () =>
   expect(rows).toEqual([['on', 'hex', 'off']])
 })
 
-test('a process that was busy until the deadline still hears the answer of the server', async () => {
-  const timeoutMs = 2000
-  const location = locationOf(await newPostgresDatabase())
-  const [config = {}] = createClientConfigs(location)
-  const settings = { lockTimeoutMs: 0, statementTimeoutMs: timeoutMs, hasGenericPlans: false }
-  const opening = openConnection({ config, timeoutMs, settings })
-  onTestFinished(async () => (await opening).end())
-  await nextTurn()
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, timeoutMs + 100)
-  expect((await opening).isBroken).toBe(false)
-})
-
 test.skipIf(!canStartClusters)(
   'long work on a frozen server ends with short work that gets no answer',
   async () => {
@@ -72,7 +57,7 @@ test.skipIf(!canStartClusters)(
     onTestFinished(async () => {
       await Promise.all([cluster.remove(), connections.close()])
     })
-    const read = (text: string, lane: LaneName = 'short') => connections.query(text, [], lane)
+    const read = (text: string, share: Share = 'short') => connections.query(text, [], share)
     await read('SELECT 1')
     const ended = expect(read('SELECT pg_sleep(1000)', 'long')).rejects.toMatchObject(UNAVAILABLE)
     const running = `SELECT FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'`
@@ -87,12 +72,14 @@ test('long work goes on beside short work that got its connection too late for a
   const url = await newPostgresDatabase()
   await queryPostgres(url, 'CREATE TABLE held ()')
   const connections = connectTo(url)
-  const read = (text: string, lane: LaneName = 'short') => connections.query(text, [], lane)
+  const read = (text: string, share: Share = 'short') => connections.query(text, [], share)
   await holdOpen(url, 'LOCK TABLE held IN ACCESS EXCLUSIVE MODE')
   const slept = read('SELECT pg_sleep(2)', 'long')
   // More than there are connections: those that wait for one have little time left when they get it.
-  const refused = Array.from({ length: 6 }, () => read('SELECT FROM held'))
-  for (const one of refused) await expect(one).rejects.toMatchObject(UNAVAILABLE)
+  const refused = Array.from({ length: 6 }, () =>
+    expect(read('SELECT FROM held')).rejects.toMatchObject(UNAVAILABLE),
+  )
+  await Promise.all(refused)
   expect(await slept).toHaveLength(1)
 })
 

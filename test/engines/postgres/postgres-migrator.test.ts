@@ -139,7 +139,7 @@ test('migrate rejects another encoding, a server that is too old, and a search_p
   const { connections, inPath } = await opened()
   const old: Connections = {
     ...connections,
-    read: work => work({ query: async () => [[120_004, '12.4', 'UTF8', 'public']] as never }),
+    snapshot: work => work({ query: async () => [[120_004, '12.4', 'UTF8', 'public']] as never }),
   }
   const message = 'its server is PostgreSQL 12.4: this release needs 13 or newer'
   await expect(migrate(old, [])).rejects.toMatchObject({ ...UNUSABLE, message })

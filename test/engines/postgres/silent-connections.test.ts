@@ -32,15 +32,15 @@ function nameThing({ write }: Pick<Connections, 'write'>, name: string) {
 
 test('each kind of work on a silent connection ends, and the connection is replaced', async () => {
   const { proxy, connections } = await openThings(2000)
-  const read = (text: string, lane: 'short' | 'long') =>
-    connections.query(`SELECT '${text}'`, [], lane)
+  const read = (text: string, share: 'short' | 'long') =>
+    connections.query(`SELECT '${text}'`, [], share)
   // As many as there are connections of the kind.
   proxy.silence('silence', 9)
   const long = Array.from({ length: 3 }, () => read('silence', 'long'))
   const writes = Array.from({ length: 4 }, () => nameThing(connections, 'silence'))
   const transactions = Array.from({ length: 2 }, () =>
     connections.transaction(session => session.query(`UPDATE things SET name = 'silence'`), {
-      lane: 'aside',
+      share: 'short',
     }),
   )
   const outcomes = await Promise.allSettled([...long, ...transactions, ...writes])
@@ -57,7 +57,7 @@ test('each kind of work on a silent connection ends, and the connection is repla
 
 test('a read on a silent connection does not end long work on another one', async () => {
   const { proxy, connections } = await openThings()
-  const read = (text: string, lane: 'short' | 'long') => connections.query(text, [], lane)
+  const read = (text: string, share: 'short' | 'long') => connections.query(text, [], share)
   const slept = read('SELECT pg_sleep(3)', 'long')
   proxy.silence('silence')
   await expect(read(`SELECT 'silence'`, 'short')).rejects.toMatchObject(UNAVAILABLE)
@@ -82,7 +82,7 @@ test('a process that vanishes in a transaction keeps its rows from nobody for lo
       await session.query('UPDATE things SET name = NULL')
       await session.query(`SELECT 'silence'`)
     },
-    { lane: 'long' },
+    { share: 'long' },
   )
   vanished.catch(() => {})
   await until(() => proxy.silenced() === 1)
@@ -104,22 +104,7 @@ test('close waits for what is answered', async () => {
   const slept = connections.query('SELECT pg_sleep(1)')
   await connections.close()
   expect(await slept).toHaveLength(1)
-  await expect(connections.read(async () => 1)).rejects.toMatchObject({ code: 'shutting_down' })
-})
-
-test('a connection forgets the prepared statements that were used longest ago', async () => {
-  const { connections } = await openThings()
-  const rows = await connections.read(async session => {
-    for (let number = 0; number < 300; number++) {
-      await session.query({ name: 'often', text: 'SELECT 1' })
-      await session.query({ name: `once_${number}`, text: `SELECT ${number}` })
-    }
-    expect(await session.query({ name: 'once_0', text: 'SELECT 0' })).toEqual([[0]])
-    return session.query<[string]>('SELECT name FROM pg_prepared_statements ORDER BY 1')
-  }, 'long')
-  const names = rows.map(([name]) => name)
-  expect(names).toHaveLength(100)
-  expect(names).toEqual(expect.arrayContaining(['often', 'once_0', 'once_299']))
+  await expect(connections.query('SELECT 1')).rejects.toMatchObject({ code: 'shutting_down' })
 })
 
 test('a change that has waited for a lock does not wait as long again for a server that goes silent then', async () => {

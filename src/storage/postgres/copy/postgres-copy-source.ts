@@ -6,10 +6,10 @@ import { OLDER_SCHEMA, UnusableDatabase } from '../../unusable-database.ts'
 import { LAST_GIVEN_ID } from '../../user-ids.ts'
 import { fromStored } from '../ban-text.ts'
 import { createClientConfigs } from '../client-config.ts'
-import { connectToAny } from '../hosts.ts'
+import { openAnyClient } from '../host-client.ts'
 import { readUsableHistory, refuseUnfinishedCopy } from '../inspect-schema.ts'
 import { migrateDatabase } from '../open-postgres-storage.ts'
-import type { Row, Session } from '../postgres-connections.ts'
+import type { Row, Session, Statement } from '../postgres-connections.ts'
 import { asUnusable, unavailable } from '../postgres-errors.ts'
 
 interface EndOptions {
@@ -26,9 +26,14 @@ const ANSWER_TIMEOUT_MS = 60_000
 
 const LOCK_TIMEOUT_MS = 10_000
 
+/** From the end of a statement in the server to the end of a connection on which no answer came. */
+const SILENCE_MS = 300
+
 /** Each end waits for the other. Sorting all users would take longer than a statement may. */
 const SET_UP = `
-  SELECT set_config('idle_in_transaction_session_timeout', '0', true), set_config('enable_sort', 'off', true)`
+  SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true),
+    set_config('idle_in_transaction_session_timeout', '0', true), set_config('plan_cache_mode', 'auto', true),
+    set_config('enable_sort', 'off', true)`
 
 /** An advisory lock of the schema: the object id of a table is unique in its database. The other half is any number. */
 const LOCK_KEY = `('users'::regclass::oid::bigint << 32) + 1668247673`
@@ -67,17 +72,10 @@ export async function beginCopy(options: EndOptions): Promise<CopySession & Sess
   const { location, end, answerTimeoutMs = ANSWER_TIMEOUT_MS } = options
   const isTarget = end === 'target'
   const connection = await explained(() =>
-    connectToAny(createClientConfigs(location), {
-      timeoutMs: location.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
-      settings: {
-        lockTimeoutMs: LOCK_TIMEOUT_MS,
-        statementTimeoutMs: answerTimeoutMs,
-        hasGenericPlans: false,
-      },
-    }),
+    openAnyClient(createClientConfigs(location), location.connectTimeoutMs ?? CONNECT_TIMEOUT_MS),
   )
-  const query = <R extends Row>(...statement: Parameters<Session['query']>) =>
-    explained(() => connection.query<R>(...statement))
+  const query = <R extends Row>(statement: Statement, values?: readonly unknown[]) =>
+    explained(() => connection.ask<R>(statement, values, answerTimeoutMs + SILENCE_MS))
   try {
     if (isTarget && connection.isReadOnly) throw new UnusableDatabase('its server takes no writes')
     if (await lacksSchema({ query })) {
@@ -85,7 +83,7 @@ export async function beginCopy(options: EndOptions): Promise<CopySession & Sess
       await migrateDatabase(location)
     }
     await query(ENDS[end].begin)
-    await query(SET_UP)
+    await query(SET_UP, [LOCK_TIMEOUT_MS, answerTimeoutMs].map(String))
     const [[hasLock] = [false]] = await query<[boolean]>(ENDS[end].lock)
     if (!hasLock) throw new UnusableDatabase(ENDS[end].refusal)
     if (isTarget) await query(LOCK_TABLES)

@@ -61,7 +61,7 @@ export function checkPostgresDatabase(location: PostgresLocation): Promise<Check
 
 async function findFaults(connections: Connections): Promise<CheckReport> {
   const migrations = migrationsFor('postgres')
-  const applied = await connections.read(async session => {
+  const applied = await connections.snapshot(async session => {
     await requireUsable(session)
     return readHistory(session)
   }, 'long')
@@ -69,7 +69,7 @@ async function findFaults(connections: Connections): Promise<CheckReport> {
   const pending = migrations.slice(applied.length).map(({ name }) => name)
   if (mismatch !== undefined) return { faults: [mismatch], pending }
   if (pending.length > 0) return { faults: [], pending }
-  if (await connections.read(isUnfinishedCopy, 'long')) {
+  if (await connections.snapshot(isUnfinishedCopy, 'long')) {
     return { faults: [UNFINISHED_COPY], pending }
   }
   const faults = await runAwaited(findRowFaults(DIALECT), (sql, values) =>

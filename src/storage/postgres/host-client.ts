@@ -1,0 +1,172 @@
+import pg from 'pg'
+import { createPatience, NoAnswer } from '../../waiting/patience.ts'
+import { PostgresClient, type PostgresClientConfig } from './client-config.ts'
+import type { Row, Statement } from './postgres-connections.ts'
+import { explainRefusal, hideRows, isFatal, isPermanent } from './postgres-errors.ts'
+
+/** For the server, from sending a statement to its answer. What may take longer sets its own limits in its transaction. */
+export const SHORT_STATEMENT_MS = 1200
+
+/** What a lock keeps from being done is tried again, in pauses without a connection. */
+export const SHORT_LOCK_MS = 150
+
+/** Longer than this process ever pauses in a transaction. With a long statement before it: half a minute. */
+export const IDLE_MS = 8000
+
+const KEEP_ALIVE_AFTER_MS = 10_000
+
+const SELECT_FACTS = `
+  SELECT pg_backend_pid(), current_setting('transaction_read_only') = 'on'`
+
+/**
+ * Of each session. Hidden rows would look like deleted ones, so without `row_security` reading them is an error. With the settings
+ * of TCP, the server notices within half a minute that this process or its machine is gone.
+ */
+const SET_UP = `SELECT ${Object.entries({
+  lock_timeout: SHORT_LOCK_MS,
+  statement_timeout: SHORT_STATEMENT_MS,
+  idle_in_transaction_session_timeout: IDLE_MS,
+  plan_cache_mode: 'force_generic_plan',
+  row_security: 'off',
+  default_transaction_isolation: 'read committed',
+  jit: 'off',
+  bytea_output: 'hex',
+  array_nulls: 'on',
+  standard_conforming_strings: 'on',
+  tcp_user_timeout: '20s',
+  tcp_keepalives_idle: 10,
+  tcp_keepalives_interval: 5,
+  tcp_keepalives_count: 2,
+}).map(([name, value]) => `set_config('${name}', '${value}', false)`)}`
+
+/** Between two looks at a statement. A stretch in which the process was too busy to listen counts as one. */
+const LOOK_MS = 100
+
+/** A client whose connection ends once an answer does not come in time. What waits on it then throws `NoAnswer`. */
+export class HostClient extends PostgresClient {
+  readonly config: PostgresClientConfig
+  /** Whether the server takes no writes, because it is a standby or was told so. */
+  isReadOnly = false
+  /** Whether a pooler gives each transaction another session, so that nothing may be kept in a session. */
+  isPooled = false
+  /** Why the connection cannot be used any more. */
+  broken: Error | undefined
+  readonly #patience = createPatience({ tickMs: LOOK_MS })
+  readonly #opening: { readonly end: () => void }
+
+  /** It must be connected and prepared within `openMs`. Time in which the process was too busy to listen hardly counts. */
+  constructor(config: PostgresClientConfig, openMs: number) {
+    super({
+      ...config,
+      types: { getTypeParser },
+      keepAlive: true,
+      keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
+    })
+    this.config = config
+    this.on('error', error => {
+      this.broken ??= error
+    })
+    this.#opening = this.#patience.begin(openMs, () =>
+      this.destroy(new NoAnswer(`it cannot be opened within ${openMs / 1000} s`)),
+    )
+  }
+
+  /** Once it is connected: learns what the server is, and makes the session ready. */
+  async prepare(): Promise<void> {
+    type FactsRow = readonly [pid: number, isReadOnly: boolean]
+    const [[pid, isReadOnly] = [0, false]] = await this.ask<FactsRow>(SELECT_FACTS)
+    this.isReadOnly = isReadOnly
+    // A pooler has process ids of its own.
+    this.isPooled = pid !== this.processID
+    if (!this.isPooled) await this.ask(SET_UP)
+    this.#opening.end()
+  }
+
+  /** The rows of a statement. If there is no answer within `withinMs`, the connection ends. */
+  async ask<R extends Row>(
+    statement: Statement,
+    values: readonly unknown[] = [],
+    withinMs = Number.POSITIVE_INFINITY,
+  ): Promise<R[]> {
+    const { name, text } = typeof statement === 'string' ? { text: statement } : statement
+    const wait = this.#patience.begin(withinMs, () =>
+      this.destroy(new NoAnswer(`no answer in ${withinMs / 1000} s`)),
+    )
+    try {
+      const config = { text, values: values as unknown[], rowMode: 'array' as const }
+      const isPrepared = name !== undefined && !this.isPooled
+      const { rows } = await this.query<R>(isPrepared ? { ...config, name } : config)
+      return rows
+    } catch (error) {
+      hideRows(error)
+      if (isFatal(error)) this.broken ??= error as Error
+      throw this.broken ?? error
+    } finally {
+      wait.end()
+    }
+  }
+
+  /** Ends the connection in order. A frozen server never closes its end, and must not keep the process alive. */
+  override end(): Promise<void>
+  override end(callback: (error: Error) => void): void
+  override end(callback?: (error: Error) => void): Promise<void> | void {
+    this.broken ??= new Error('it was closed')
+    this.connection.stream.unref()
+    return callback === undefined ? super.end() : super.end(callback)
+  }
+
+  /** Ends the connection at once. Statements that wait for a result throw `reason`. */
+  readonly destroy = (reason: Error): void => {
+    this.broken ??= reason
+    this.connection.stream.destroy(reason)
+  }
+}
+
+/** Connects to one host. Throws the error of the driver or of the server, `UnusableDatabase` and `NoAnswer`. */
+export async function openClient(
+  config: PostgresClientConfig,
+  openMs: number,
+): Promise<HostClient> {
+  const client = new HostClient(config, openMs)
+  try {
+    await client.connect()
+    await client.prepare()
+    return client
+  } catch (error) {
+    client.destroy(error as Error)
+    throw explainRefusal(error, config)
+  }
+}
+
+/**
+ * Tries the hosts in turn. Returns a client of the first that takes writes, otherwise of the first that answers. If none does,
+ * throws the reason that says most.
+ */
+export async function openAnyClient(
+  configs: readonly PostgresClientConfig[],
+  openMs: number,
+): Promise<HostClient> {
+  const errors: unknown[] = []
+  let reader: HostClient | undefined
+  for (const config of configs) {
+    try {
+      const client = await openClient(config, openMs)
+      const unused = client.isReadOnly && reader !== undefined ? client : reader
+      unused?.end()
+      if (!client.isReadOnly) return client
+      reader ??= client
+    } catch (error) {
+      errors.push(error)
+    }
+  }
+  if (reader !== undefined) return reader
+  throw errors.find(isPermanent) ?? errors[0]
+}
+
+const BIGINT_OID = 20
+
+/** Numbers of the service fit into a JavaScript number. */
+function getTypeParser(oid: number, format?: 'text' | 'binary'): unknown {
+  if (oid === BIGINT_OID) return Number
+  return (pg.types.getTypeParser as (oid: number, format?: string) => unknown)(oid, format)
+}

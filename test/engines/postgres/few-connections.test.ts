@@ -1,0 +1,91 @@
+import { expect, test } from 'vitest'
+import { newUserBody } from '../../support/builders.ts'
+import { openManagedApp } from '../../support/management-requests.ts'
+import { startPgBouncer } from '../../support/pgbouncer.ts'
+import { asServingRole, connectTo, tasksOn } from '../../support/postgres-connections.ts'
+import {
+  copyPostgresTemplate,
+  newPostgresDatabase,
+  queryPostgres,
+} from '../../support/postgres-databases.ts'
+import { canUsePgBouncer } from '../../support/programs.ts'
+import { startSilencingProxy } from '../../support/silencing-proxy.ts'
+import { until, untilPasses } from '../../support/until.ts'
+
+type App = Awaited<ReturnType<typeof openManagedApp>>
+
+const TOO_FEW = 'database gives too few connections'
+
+/** Requests of every kind at once, as many as want all connections that a process uses. Each must be done. */
+async function expectAllServed({ http, url }: App): Promise<void> {
+  const paths = ['/users/1', '/users?sort=name', '/users?page=2000', '/users?count=true&name=ann']
+  const headers = { Accept: 'application/x-ndjson' }
+  const round = Array.from({ length: 8 }, (_, index) => [
+    ...paths.map(path => http.get(`${path}${path.includes('?') ? `&per_page=${index + 1}` : ''}`)),
+    http.post('/users').send(newUserBody()),
+    http.put('/users/1').send({ user: { name: `Ann ${index}` } }),
+  ]).flat()
+  const answers = await Promise.all(round)
+  const whole = await (await fetch(`${url}/users`, { headers })).text()
+  expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200, 201]))
+  expect(whole).toContain('Ann')
+}
+
+const openOn = (DATABASE_URL: string) =>
+  openManagedApp({ env: { DATABASE_URL, MAX_WAITING_REQUESTS: '1000' } })
+
+async function shortageOf({ ops }: App): Promise<unknown> {
+  return (await ops.get('/readyz?verbose=true').expect(200)).body.checks.connections
+}
+
+test.each([10, 3, 1])('a role limited to %i connections serves everything', async limit => {
+  const owners = await newPostgresDatabase()
+  const url = await asServingRole(owners)
+  await tasksOn(owners).migrate()
+  await queryPostgres(owners, `ALTER ROLE ${new URL(url).username} CONNECTION LIMIT ${limit}`)
+  const app = await openOn(url)
+  await app.http.post('/users').send(newUserBody()).expect(201)
+  for (let round = 0; round < 3; round++) await expectAllServed(app)
+  if (limit === 10) return
+  expect(app.logLines.map(({ msg }) => msg)).toContain(TOO_FEW)
+  expect(await shortageOf(app)).toMatchObject({ status: 'short', open: limit })
+  // Once the server gives more, the shortage is over.
+  await queryPostgres(owners, `ALTER ROLE ${new URL(url).username} CONNECTION LIMIT -1`)
+  await untilPasses(async () => {
+    await expectAllServed(app)
+    expect(await shortageOf(app)).toBe(undefined)
+  })
+})
+
+test.skipIf(!canUsePgBouncer).each([20, 4])(
+  'two services share a pool of %i of PgBouncer in session pooling mode',
+  async size => {
+    const url = await startPgBouncer(await copyPostgresTemplate(), { mode: 'session', size })
+    const apps = [await openOn(url), await openOn(url)]
+    await apps[0]?.http.post('/users').send(newUserBody()).expect(201)
+    for (let round = 0; round < 3; round++) await Promise.all(apps.map(expectAllServed))
+    for (const app of apps) await expectAllServed(app)
+    if (size === 20) return
+    const shortages = await Promise.all(apps.map(shortageOf))
+    expect(shortages).toContainEqual(expect.objectContaining({ status: 'short' }))
+  },
+)
+
+test.each([
+  ['is slow', 1300],
+  ['is refused', Number.POSITIVE_INFINITY],
+])('a connection that %s harms nothing that runs on another', async (_, openAfterMs) => {
+  const proxy = await startSilencingProxy(await newPostgresDatabase())
+  const warnings: string[] = []
+  const connections = connectTo(proxy.url, { onWarning: warning => void warnings.push(warning) })
+  const nap = (seconds: number, share: 'short' | 'list' | 'long' = 'short') =>
+    connections.query(`SELECT pg_sleep(${seconds})`, [], share)
+  await Promise.all([nap(0.5), nap(0.5)])
+  proxy.openAfter(openAfterMs)
+  const long = nap(3, 'long')
+  const naps = Array.from({ length: 10 }, () => [nap(0.01), nap(0.01, 'list')]).flat()
+  expect(await Promise.all(naps)).toHaveLength(20)
+  expect(await long).toHaveLength(1)
+  await until(() => warnings.length > 0)
+  expect(warnings).toEqual([TOO_FEW])
+})
