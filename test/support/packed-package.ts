@@ -21,9 +21,11 @@ export function readJson(path: string) {
   return JSON.parse(readFileSync(path, 'utf8'))
 }
 
-/** The package as `npm pack` makes it, unpacked in a folder. */
-export function packPackage(folder: string): string {
-  const args = ['pack', '--ignore-scripts', '--silent', '--pack-destination', folder]
+/** The package as `npm pack` makes it, or that of a workspace, unpacked in a folder. */
+export function packPackage(folder: string, workspace?: string): string {
+  // The package is built already, a workspace builds itself.
+  const of = workspace === undefined ? ['--ignore-scripts'] : ['--workspace', workspace]
+  const args = ['pack', ...of, '--silent', '--pack-destination', folder]
   execFileSync('npm', args, { cwd: PROJECT, stdio: ['ignore', 'ignore', 'pipe'] })
   const tarball = readdirSync(folder).find(name => name.endsWith('.tgz')) ?? ''
   execFileSync('tar', ['-xzf', tarball], { cwd: folder })
