@@ -3,14 +3,16 @@
 FROM node:24-bookworm-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json .npmrc ./
+COPY client/package.json client/package.json
 COPY test/generated-client/package.json test/generated-client/package.json
 RUN npm ci --ignore-scripts --no-audit --no-fund
 COPY tsconfig.json tsconfig.build.json ./
 COPY scripts scripts
 COPY src src
 COPY pages pages
-# The workspace of a test leaves a link to a folder that is not in the image.
-RUN npm run build && npm prune --omit=dev --ignore-scripts --no-audit --no-fund && rm node_modules/generated-client
+# The workspaces leave links to folders that are not in the image.
+RUN npm run build && npm prune --omit=dev --ignore-scripts --no-audit --no-fund && \
+    rm node_modules/generated-client node_modules/user-records-client
 
 FROM node:24-bookworm-slim
 LABEL org.opencontainers.image.title="User Records Service" \
