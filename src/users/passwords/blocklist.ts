@@ -1,6 +1,7 @@
+import { hash } from 'node:crypto'
 import { type FileHandle, open, stat } from 'node:fs/promises'
 import { decodeFile, OperatorError, readFailureInWords } from '../../errors.ts'
-import { createSha1List, isSha1Line, sha1Of } from './sha1-list.ts'
+import { createSha1File, isSha1Line } from './sha1-file.ts'
 
 /** Passwords that nobody may choose. */
 export interface PasswordBlocklist {
@@ -9,7 +10,7 @@ export interface PasswordBlocklist {
   close(): Promise<void>
 }
 
-/** The largest file with a password on each line, which is kept in memory. */
+/** The largest file with a password on each line, of which eight bytes a line are kept in memory. */
 const MAX_PLAIN_BYTES = 16 * 1024 * 1024
 
 /** More than the first line of SHA-1, or the blank lines at the end. */
@@ -62,15 +63,16 @@ async function readList(file: FileHandle, unusable: Unusable) {
   if (isSha1Line(line)) {
     const tailAt = Math.max(start, size - EDGE_BYTES)
     const end = tailAt + (await read(tailAt, EDGE_BYTES)).toString('latin1').trimEnd().length
-    const list = createSha1List(read, { start, end, wrong: () => unusable(NO_ORDER) })
+    const list = createSha1File(read, { start, end, wrong: () => unusable(NO_ORDER) })
     await list.checkSamples()
-    return (form: string) => list.has(sha1Of(form))
+    return (form: string) => list.has(hash('sha1', form).toUpperCase())
   }
   if (size > MAX_PLAIN_BYTES) {
     throw unusable('its first line is no SHA-1, and as one password a line it is over 16 MiB')
   }
-  const lines = indexLines(decodeFile(await read(0, size), why => unusable(`it ${why}`)))
-  return async (form: string) => lines.has(form)
+  const text = decodeFile(await read(0, size), why => unusable(`it ${why}`))
+  const has = createKeyTable(fold(text.normalize('NFKC')).split(/\r?\n/))
+  return async (form: string) => has(fold(form))
 }
 
 /** Folds the case of text in NFKC, in both directions: each alone leaves letters that differ only in case. */
@@ -78,39 +80,22 @@ function fold(form: string): string {
   return form.toLowerCase().toUpperCase()
 }
 
-/** The lines of a text, without regard to case: a hash table of where they begin, because a Set takes thirty times the text. */
-function indexLines(text: string) {
-  const bytes = Buffer.from(`${fold(text.normalize('NFKC')).replaceAll('\r\n', '\n')}\n`)
-  let count = 0
-  for (const byte of bytes) if (byte === LINE_END) count++
-  /** Where a line begins, plus 1; 0 in free slots. */
-  const slots = new Uint32Array(2 ** Math.ceil(Math.log2(2 * count)))
+/** Keeps the beginnings of the SHA-1 of some texts in order. Eight bytes are enough: that another text has the same is not to be expected. */
+function createKeyTable(texts: readonly string[]) {
+  const keys = BigUint64Array.from(texts, keyOf).sort()
 
-  /** The slot of a line, which ends with its line end, or the free one where it belongs. */
-  function slotOf(source: Buffer, from: number, to: number): number {
-    let slot = 0
-    // FNV-1a.
-    for (let at = from; at < to; at++) slot = Math.imul(slot ^ (source[at] as number), 0x01000193)
-    for (slot ^= slot >>> 15; ; slot++) {
-      const index = slot & (slots.length - 1)
-      const place = (slots[index] as number) - 1
-      const isIt = () =>
-        bytes.compare(source, from, to, place, Math.min(place + to - from, bytes.length)) === 0
-      if (place < 0 || isIt()) return index
+  return (text: string): boolean => {
+    const key = keyOf(text)
+    let [low, high] = [0, keys.length]
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if ((keys[middle] as bigint) < key) low = middle + 1
+      else high = middle
     }
-  }
-
-  for (let from = 0; from < bytes.length; ) {
-    const to = bytes.indexOf(LINE_END, from) + 1
-    slots[slotOf(bytes, from, to)] = from + 1
-    from = to
-  }
-  return {
-    has: (form: string): boolean => {
-      const line = Buffer.from(`${fold(form)}\n`)
-      return slots[slotOf(line, 0, line.length)] !== 0
-    },
+    return keys[low] === key
   }
 }
 
-const LINE_END = 0x0a
+function keyOf(text: string): bigint {
+  return hash('sha1', text, 'buffer').readBigUInt64BE()
+}
