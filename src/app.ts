@@ -5,8 +5,9 @@ import { SCOPE_OF_ACTION } from './access/api-key.ts'
 import { recogniseKeys, requireKey, requireScope } from './access/key-checks.ts'
 import type { KeyRing } from './access/key-ring.ts'
 import type { Config } from './config/settings.ts'
-import { createErrorHandler, createRefuseAtOnce } from './http/error-handler.ts'
+import { createErrorHandler } from './http/error-handler.ts'
 import { createExpressApp } from './http/express-app.ts'
+import { createRefuseAtOnce } from './http/fast/refuse-at-once.ts'
 import {
   denyLateAndShed,
   requireAllowedHost,

@@ -28,7 +28,7 @@ const ALLOWED = tableOf(`
   storage/sqlite/copy: storage storage/copy storage/sqlite
   storage/postgres/maintenance: config storage storage/postgres
   storage/postgres/copy: config storage storage/copy storage/postgres
-  ops/management: clocks config errors http http/pages limits limits/rules ops ops/metrics users version waiting
+  ops/management: clocks config errors http http/fast http/pages limits limits/rules ops ops/metrics users version waiting
   open-database: clocks config storage storage/postgres storage/sqlite
   storage/sqlite: errors files limits native-package storage users users/transfer
   storage/postgres: config errors limits storage users users/transfer waiting
@@ -37,20 +37,21 @@ const ALLOWED = tableOf(`
   storage: access errors limits users users/transfer
   users/transfer: errors http users users/passwords
   storage/redis: config limits limits/rules waiting
-  app: access config http http/pages limits ops server users version
+  app: access config http http/fast http/pages limits ops server users version
   users: errors http http/openapi users/passwords
   ops: config http http/openapi waiting
   limits: config errors http limits/rules waiting
   http/pages: errors http http/openapi
   users/passwords: errors users/passwords/digests
   users/passwords/digests: native-package
-  server: config errors http
+  server: config errors http http/fast
   limits/rules: config errors http
   http/openapi: errors http
   cli/terminal: config errors open-database
   access: errors http waiting
   native-package: errors
-  http: errors
+  http: errors http/fast
+  http/fast: errors
   config: errors`)
 
 /** What any room may know, as it knows Node. */

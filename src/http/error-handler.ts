@@ -1,9 +1,9 @@
 import { STATUS_CODES } from 'node:http'
-import type { ErrorRequestHandler, Request, RequestHandler } from 'express'
+import type { ErrorRequestHandler, Request } from 'express'
 import type { Logger } from 'pino'
 import { type ErrorCode, type FieldError, kindOf, ServiceError } from '../errors.ts'
 import { performance, setTimeout } from '../timers.ts'
-import { mountPath, uriPath } from './mount.ts'
+import { mountPath, uriPath } from './forwarded.ts'
 import { PROBLEM_TYPE, prefersToJson } from './negotiation.ts'
 import { breakOff, type Reply, type SendReply } from './reply.ts'
 
@@ -47,21 +47,6 @@ export function createErrorHandler(options: ErrorHandlerOptions): ErrorRequestHa
     if (response.headersSent) breakOff(response)
     else send()
   }
-}
-
-export type RefuseAtOnce = ReturnType<typeof createRefuseAtOnce>
-
-/**
- * Returns a function that makes a handler give its refusals straight to the error handler: passing all layers on the way, they
- * would cost a fifth more. Faults go the way of Express, where programs that report errors look for them.
- */
-export function createRefuseAtOnce(handleError: ErrorRequestHandler) {
-  return (handler: RequestHandler): RequestHandler =>
-    (request, response, next) =>
-      handler(request, response, error => {
-        if (error instanceof ServiceError) handleError(error, request, response, next)
-        else next(error)
-      })
 }
 
 /** The response to an error, in the format that the client prefers. */

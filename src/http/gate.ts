@@ -1,6 +1,7 @@
 import { isIP, isIPv6 } from 'node:net'
 import type { Request, RequestHandler } from 'express'
 import { ServiceError } from '../errors.ts'
+import { plainHost, requestedHost } from './forwarded.ts'
 import { headerValues } from './headers.ts'
 import { logText } from './request-log.ts'
 
@@ -71,17 +72,6 @@ export function requireAllowedHost(options: AllowedHostOptions): RequestHandler 
     options.onHostRefused(logText(host))
     next(new ServiceError('host_not_allowed'))
   }
-}
-
-/** The host that a request asks for under TRUST_PROXY, without port and final dot, in lower case; `undefined` without one. */
-export function requestedHost(request: Request): string | undefined {
-  const host: string | undefined = request.hostname
-  return (host && plainHost(host)) || undefined
-}
-
-/** A host name in lower case and without a final dot. */
-export function plainHost(name: string): string {
-  return name.toLowerCase().replace(/\.$/, '')
 }
 
 function compileHosts({

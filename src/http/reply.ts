@@ -1,6 +1,8 @@
 import type { Request, Response } from 'express'
 import type { ErrorCode } from '../errors.ts'
-import { clearTimeout, setImmediate, setTimeout } from '../timers.ts'
+import { clearTimeout, setTimeout } from '../timers.ts'
+import { writeFlatHead } from './fast/flat-head.ts'
+import { sendTogether } from './fast/send-together.ts'
 
 /** A response as a value: what an endpoint returns, and what an error becomes. */
 export interface Reply {
@@ -14,7 +16,7 @@ export interface Reply {
   readonly reason?: ErrorCode
 }
 
-/** Alternating names and values, a form that Node's `writeHead` accepts. */
+/** Alternating names and values. */
 type HeaderFields = string[]
 
 /** Headers of every response, unless the reply replaces them. */
@@ -53,24 +55,18 @@ export function beginReply(request: Request, response: Response, head: Omit<Repl
   sendHead(response, head.status, headOf(request, response, head, undefined))
 }
 
-/**
- * Our own server takes the headers as one flat list: merging them as objects, which Node then walks by name, took 18 of the
- * 85 µs of a GET of one user, and a fifth of the memory. In other servers, `writeHead` may be wrapped by middleware that
- * misreads the list (on-headers before 1.1.0, serverless-http), and others look at the headers that were set.
- */
+/** Sets each header first, because other middleware looks at those that are set. */
 function sendHead(response: Response, status: number, fields: HeaderFields): void {
-  if (response.takesFieldList) response.writeHead(status, fields)
-  else {
-    for (let at = 0; at < fields.length; at += 2) {
-      response.setHeader(fields[at] as string, fields[at + 1] as string)
-    }
-    try {
-      response.writeHead(status)
-    } catch (error) {
-      // What is sent in its place must not have them.
-      for (let at = 0; at < fields.length; at += 2) response.removeHeader(fields[at] as string)
-      throw error
-    }
+  if (writeFlatHead(response, status, fields)) return
+  for (let at = 0; at < fields.length; at += 2) {
+    response.setHeader(fields[at] as string, fields[at + 1] as string)
+  }
+  try {
+    response.writeHead(status)
+  } catch (error) {
+    // What is sent in its place must not have them.
+    for (let at = 0; at < fields.length; at += 2) response.removeHeader(fields[at] as string)
+    throw error
   }
 }
 
@@ -128,15 +124,6 @@ function setField(fields: HeaderFields, name: string, value = ''): void {
   fields[at + 1] = value
 }
 
-/** In characters. A longer response is sent at once: sending takes long, and that time must count for its own request. */
-const MAX_DELAYED_LENGTH = 65_536
-
-/**
- * With more, the processor's caches no longer hold what the batch needs: with 1000 clients, sending all responses of a turn
- * together cost a third of the throughput.
- */
-const MAX_TOGETHER = 32
-
 /**
  * Answers a request. A second reply to the same request is dropped. Calls `onFailure` if the reply cannot be written,
  * perhaps because of an invalid header. The headers that the limits added are dropped before that.
@@ -148,17 +135,8 @@ export type SendReply = (
   onFailure: (error: unknown) => void,
 ) => void
 
-/**
- * Sends the responses of one turn of the event loop together, at its end.
- *
- * Sent one by one, each response wakes a waiting client, and the processor's caches go cold before the next request. Sending
- * them together saves 20 µs of a GET of one user under load (60 -> 40 µs), and more of a GET of 100 (190 -> 123 µs). A single
- * request waits 7 µs longer.
- */
 export function createReplySender(): SendReply {
-  let waiting: Parameters<SendReply>[] = []
-
-  function write(...[request, response, reply, onFailure]: Parameters<SendReply>): void {
+  const send: SendReply = (request, response, reply, onFailure) => {
     try {
       writeReply(request, response, reply)
     } catch (error) {
@@ -166,22 +144,7 @@ export function createReplySender(): SendReply {
       onFailure(error)
     }
   }
-
-  function writeAll(): void {
-    const replies = waiting
-    waiting = []
-    for (const reply of replies) write(...reply)
-  }
-
-  return (...reply) => {
-    const [, , { body = '' }] = reply
-    if (body.length > MAX_DELAYED_LENGTH) write(...reply)
-    else {
-      const count = waiting.push(reply)
-      if (count === 1) setImmediate(writeAll)
-      else if (count === MAX_TOGETHER) writeAll()
-    }
-  }
+  return sendTogether(send, (_request, _response, { body = '' }) => body.length)
 }
 
 /** The headers of every response, for responses that `writeReply` does not write. */

@@ -57,10 +57,5 @@ declare global {
        */
       replyHeaders?: Record<string, string> | undefined
     }
-
-    interface Response {
-      /** Whether `writeHead` is Node's own, which takes a flat list of headers. Only our own server vouches for that. */
-      readonly takesFieldList?: true
-    }
   }
 }

@@ -2,7 +2,7 @@ import express, { type Request, type RequestHandler, type Router } from 'express
 import { ServiceError } from '../errors.ts'
 import type { Action } from './actions.ts'
 import { ACCEPT_PATCH, readJsonBody } from './body.ts'
-import type { RefuseAtOnce } from './error-handler.ts'
+import type { RefuseAtOnce } from './fast/refuse-at-once.ts'
 import { isAcceptable, JSON_TYPE, notAcceptable } from './negotiation.ts'
 import type { Reply, SendReply } from './reply.ts'
 import { type StreamReply, sendStream } from './stream.ts'

@@ -1,7 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
 import { isIP } from 'node:net'
 import type { Request, RequestHandler } from 'express'
-import { hasLostAddress } from '../http/express-app.ts'
+import { hasLostAddress } from '../http/forwarded.ts'
 import { logText } from '../http/request-log.ts'
 import type { Ban } from './ban-store.ts'
 import { createRuleLines, type RuleLinesOptions } from './rule-lines.ts'

@@ -1,14 +1,9 @@
 import { once } from 'node:events'
-import {
-  createServer,
-  IncomingMessage,
-  type Server,
-  type ServerOptions,
-  ServerResponse,
-} from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Application, Request, Response } from 'express'
 import { isLoopback } from '../config/values.ts'
+import { createExpressServer } from '../http/fast/express-server.ts'
+import { allowFlatHeads } from '../http/fast/flat-head.ts'
 import { TAKE_MS } from '../http/stream.ts'
 import { clearInterval, setInterval } from '../timers.ts'
 import { type Capacity, createAdmission, createPipelining } from './admission.ts'
@@ -62,6 +57,7 @@ export function createHttpServer(options: HttpServerOptions) {
     },
     receive,
   )
+  allowFlatHeads(app)
   // A client may end its side and wait for its responses. Without this, Node closes its connection.
   Object.assign(server, { httpAllowHalfOpen: true })
   // Node drops headers over this count without an error; maxHeaderSize bounds their number anyway.
@@ -155,37 +151,4 @@ function toOriginForm(request: Request): void {
   request.targetScheme = scheme?.toLowerCase()
   request.url = rest.startsWith('/') ? rest : `/${rest}`
   request.headers.host = host
-}
-
-/**
- * A server whose requests and responses are created with the prototypes that Express gives them.
- *
- * `app.handle` sets the prototype of each request and response to `app.request` and `app.response`. V8 then discards
- * the hidden classes of these objects, and the same route takes several times the CPU. Here both classes already have
- * these prototypes, so that setting them changes nothing. The application must not be mounted into another one, nor
- * mount others: that would set other prototypes.
- *
- * `onRequest` decides when the application is called. It is not a second listener, because Node copies the list of
- * listeners for each request once there are two.
- */
-function createExpressServer(
-  app: Application,
-  options: ServerOptions,
-  onRequest: (request: Request, response: Response) => void,
-): Server {
-  const prototypes = app as unknown as { request: Request; response: Response }
-  class ExpressRequest extends IncomingMessage {}
-  class ExpressResponse extends ServerResponse {}
-  prototypes.request = adopt(ExpressRequest.prototype, prototypes.request)
-  prototypes.response = adopt(ExpressResponse.prototype, prototypes.response)
-  Object.assign(ExpressResponse.prototype, { takesFieldList: true })
-  return createServer(
-    { ...options, IncomingMessage: ExpressRequest, ServerResponse: ExpressResponse },
-    (request, response) => onRequest(request as Request, response as Response),
-  )
-}
-
-/** Makes `prototype` inherit from `expressPrototype`, and returns it. */
-function adopt<T extends object>(prototype: object, expressPrototype: T): T {
-  return Object.setPrototypeOf(prototype, expressPrototype) as T
 }

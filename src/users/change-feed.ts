@@ -1,7 +1,7 @@
 import type { Request } from 'express'
 import { z } from 'zod'
 import { INVALID_TOKEN, ServiceError } from '../errors.ts'
-import { mountPath } from '../http/mount.ts'
+import { mountPath } from '../http/forwarded.ts'
 import { asksInsteadOfJson } from '../http/negotiation.ts'
 import { checkQuery, pageLink, queryParameters, validData, wholeNumber } from '../http/query.ts'
 import type { Reply } from '../http/reply.ts'

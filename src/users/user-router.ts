@@ -1,5 +1,6 @@
 import type { Request, Router } from 'express'
 import { ServiceError } from '../errors.ts'
+import { mountPath } from '../http/forwarded.ts'
 import {
   entityTag,
   matchesIfMatch,
@@ -8,7 +9,6 @@ import {
   preconditionOf,
   prefersStrictHandling,
 } from '../http/headers.ts'
-import { mountPath } from '../http/mount.ts'
 import { asksInsteadOfJson, JSON_TYPE } from '../http/negotiation.ts'
 import { pageLink, type QueryParameter, queryParameters } from '../http/query.ts'
 import type { Reply } from '../http/reply.ts'

@@ -1,6 +1,6 @@
 import type { Request, Router } from 'express'
 import { z } from 'zod'
-import { mountPath } from '../mount.ts'
+import { mountPath } from '../forwarded.ts'
 import { HTML_TYPE, JSON_TYPE, prefersToJson } from '../negotiation.ts'
 import type { DescribedOperation, DocumentSettings } from '../openapi/operation.ts'
 import type { Reply } from '../reply.ts'

@@ -1,7 +1,7 @@
 import { isIPv6 } from 'node:net'
 import type { Request } from 'express'
 import { ipKeyGenerator, type RateLimitInfo } from 'express-rate-limit'
-import { requestedHost } from '../../http/gate.ts'
+import { requestedHost } from '../../http/forwarded.ts'
 import { queryParameters } from '../../http/query.ts'
 import { pathOf } from '../../http/request-log.ts'
 import type { CompiledRateLimit, CompiledThrottle } from './rules-schema.ts'

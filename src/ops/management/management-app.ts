@@ -3,8 +3,9 @@ import type { Application, Request, RequestHandler, Router } from 'express'
 import type { Logger } from 'pino'
 import type { Config } from '../../config/settings.ts'
 import { INVALID_TOKEN, ServiceError } from '../../errors.ts'
-import { createErrorHandler, createRefuseAtOnce } from '../../http/error-handler.ts'
+import { createErrorHandler } from '../../http/error-handler.ts'
 import { createExpressApp } from '../../http/express-app.ts'
+import { createRefuseAtOnce } from '../../http/fast/refuse-at-once.ts'
 import {
   denyLateAndShed,
   requireAllowedHost,
