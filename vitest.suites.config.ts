@@ -3,21 +3,29 @@ import { defineConfig } from 'vitest/config'
 import { canUsePostgres, forgetPostgresVariables, SKIPPED } from './test/support/programs.ts'
 import { TIMERS_ALIAS } from './test/support/timers-alias.ts'
 
-/** Tests of the service whose answers come from the database. The suite `engines` runs them on PostgreSQL too. */
+/** Tests of the service and of its stores. They run on SQLite in `npm test`, and on PostgreSQL in the suite `engines`. */
 const OF_EACH_ENGINE = [
-  'test/contracts/*.test.ts',
-  'test/users/**/*.test.ts',
-  'test/http/{api-keys,error-replies,order,request-log}.test.ts',
-  'test/server/{pipelining,server}.test.ts',
-  'test/limits/{bans,ban-list,by-credential,by-key,reload,rule-functions}.test.ts',
-  'test/ops/**/{bans,health,request-counts,status}.test.ts',
-  'test/cli/{access/**/*,database/index-words}.test.ts',
+  'test/{access,contracts,http,limits,ops,security,server,users}/**/*.test.ts',
+  'test/cli/{access/**/*,database/index-words,limits/bans}.test.ts',
   'test/process/{next-release,one-database}.test.ts',
-  'test/security/{data-at-rest,forgery,injection,log-secrets,mass-assignment,prototype-pollution,key-secrets}.test.ts',
 ]
 
-/** Those of them that open no database. */
-const OF_NO_ENGINE = ['test/users/{user-schemas,user-service,words,passwords/*}.test.ts']
+/** Those of them that need no second engine, by the reason. A new test runs on both. */
+const OF_ONE_ENGINE = [
+  // They open no database, or one of SQLite by its path.
+  'test/{access/api-key,limits/{counter-stores,failing-store,matching},ops/{line-writer,metrics/create-metrics}}.test.ts',
+  'test/{limits/rules,users/passwords}/**',
+  'test/users/{cursor,user-schemas,user-service,words}.test.ts',
+  'test/ops/management/status-history.test.ts',
+  'test/security/{docs,patterns}.test.ts',
+  // They are about what happens before a database is asked, or about what a process counts by itself.
+  'test/http/{allowed-hosts,cors,forwarded-prefix,negotiation,pages,request-body,stream}.test.ts',
+  'test/limits/{answer-status,cookbook,filter,memory,notices,refused-clients,route-limits,rule-report}.test.ts',
+  'test/ops/management/{access,faults,limits,refused-clients,separation}.test.ts',
+  'test/ops/metrics/process-metrics.test.ts',
+  'test/security/{foreign-pages,guessing,slow-input}.test.ts',
+  'test/server/{admission,connections,stop}.test.ts',
+]
 
 /** Tests of PostgreSQL itself. */
 const OF_POSTGRES = ['test/engines/postgres/**']
@@ -54,7 +62,7 @@ const projects = [
   {
     name: 'engines',
     include: ['test/engines/**/*.test.ts', ...(canUsePostgres ? OF_EACH_ENGINE : [])],
-    exclude: [...OF_NO_ENGINE, ...(canUsePostgres ? [] : OF_POSTGRES)],
+    exclude: [...OF_ONE_ENGINE, ...(canUsePostgres ? [] : OF_POSTGRES)],
     ...(canUsePostgres ? onPostgres : onSqlite),
   },
   { name: 'process', include: ['test/process/**/*.test.ts'], ...onSqlite },
