@@ -1,3 +1,4 @@
+import { MAX_ID } from '../users/stored-user.ts'
 import type { CheckReport } from './database-tasks.ts'
 import { ask, type Program } from './programs.ts'
 import { UnusableDatabase } from './unusable-database.ts'
@@ -7,8 +8,6 @@ import { GREATEST_ID } from './user-ids.ts'
 export interface CheckDialect {
   /** That of `LAST_GIVEN_ID`. */
   readonly lastGivenId: string
-  /** Whether the table of users allows an id. */
-  readonly isSoundId: string
   /** `name` with small letters for those of ASCII. */
   readonly lowerName: string
   /** Counts the changes of the feed that are later than the newest one. */
@@ -25,14 +24,21 @@ const CHUNK_ROWS = 20_000
  * The constraints that every engine has: SQLite checks none while reading, PostgreSQL none that was added NOT VALID. Only names in
  * ASCII are folded: each engine folds other letters in its own way.
  */
-const checkUsers = ({ isSoundId, lowerName }: CheckDialect) => `
-  SELECT max(id),
-    count(*) FILTER (WHERE NOT (${isSoundId}
-      AND length(name) BETWEEN 1 AND 255 AND length(email) BETWEEN 1 AND 254
+const checkUsers = ({ lowerName }: CheckDialect, condition: string) => `
+  SELECT CAST(max(id) AS text),
+    count(*) FILTER (WHERE NOT (length(name) BETWEEN 1 AND 255 AND length(email) BETWEEN 1 AND 254
       AND coalesce(password_digest LIKE '$%', true)
       AND length(created_at) = 24 AND length(updated_at) = 24)),
     count(*) FILTER (WHERE name_lower <> ${lowerName} AND length(name) = octet_length(name))
-  FROM (SELECT * FROM users WHERE id > $1 ORDER BY id LIMIT ${CHUNK_ROWS}) AS chunk`
+  FROM (SELECT * FROM users WHERE ${condition} ORDER BY id LIMIT ${CHUNK_ROWS}) AS chunk`
+
+/** Ids beyond those of JavaScript are text: as numbers they would be rounded, and the next chunk could be the same again. */
+const AFTER = 'id > CAST($1 AS bigint)'
+
+const NAMED_IDS = 5
+
+const SELECT_WRONG_IDS = `
+  SELECT CAST(id AS text), count(*) OVER () FROM users WHERE id < 1 OR id > ${MAX_ID} ORDER BY id LIMIT ${NAMED_IDS}`
 
 /** SQL that counts what must not be, by what follows the number in a message. */
 const rulesOf = ({ lastGivenId, countLaterChanges }: CheckDialect) => ({
@@ -62,15 +68,16 @@ const rulesOf = ({ lastGivenId, countLaterChanges }: CheckDialect) => ({
 })
 
 /** Reads all rows of a database of this release but the index of words. Returns a line for each rule that they break. */
-export function* findRowFaults(dialect: CheckDialect): Program<readonly string[]> {
+export function* findRowFaults(dialect: CheckDialect): Program<string[]> {
   let [broken, wrong] = [0, 0]
-  for (let last: number | null = Number.MIN_SAFE_INTEGER; last !== null; ) {
-    type ChunkRow = readonly [end: number | null, broken: number, wrong: number]
-    const chunks: ChunkRow[] = yield* ask<ChunkRow>(checkUsers(dialect), [last])
-    const [chunk = [null, 0, 0]] = chunks
-    last = chunk[0]
-    broken += chunk[1]
-    wrong += chunk[2]
+  type ChunkRow = readonly [end: string | null, broken: number, wrong: number]
+  let chunks = yield* ask<ChunkRow>(checkUsers(dialect, 'true'))
+  for (;;) {
+    const [[end, brokenHere, wrongHere] = [null, 0, 0]] = chunks
+    broken += brokenHere
+    wrong += wrongHere
+    if (end === null) break
+    chunks = yield* ask<ChunkRow>(checkUsers(dialect, AFTER), [end])
   }
   const counts: Record<string, number> = {
     'users break a constraint of their table': broken,
@@ -80,9 +87,21 @@ export function* findRowFaults(dialect: CheckDialect): Program<readonly string[]
     const [[count] = [0]] = yield* ask<[number]>(sql)
     counts[fault] = count
   }
-  return Object.entries(counts).flatMap(([fault, count]) =>
+  const faults = Object.entries(counts).flatMap(([fault, count]) =>
     count === 0 ? [] : `${count} ${fault}`,
   )
+  return [...(yield* findWrongIds()), ...faults]
+}
+
+/** Such rows come from another program, or from a damaged file. */
+function* findWrongIds(): Program<readonly string[]> {
+  const rows = yield* ask<[id: string, count: number]>(SELECT_WRONG_IDS)
+  const [[, count] = ['', 0]] = rows
+  if (count === 0) return []
+  const named = rows.map(([id]) => id).join(', ')
+  return [
+    `${count} users have ids that are not 1 to ${MAX_ID}: ${named}${count > NAMED_IDS ? ', …' : ''}`,
+  ]
 }
 
 /** Makes a report of what `check` throws: a database that its content makes unusable has that as its only fault. */

@@ -10,6 +10,22 @@ export interface Commit {
   readonly writes: number
 }
 
+interface CommitListeners {
+  readonly onCommit?: ((commit: Commit) => void) | undefined
+  readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
+}
+
+/** Returns a listener that never throws: what is committed is answered as done, whatever becomes of the report of it. */
+export function reportingCommits({ onCommit, onWarning }: CommitListeners) {
+  return (commit: Commit): void => {
+    try {
+      onCommit?.(commit)
+    } catch (error) {
+      onWarning?.('a commit cannot be reported', error)
+    }
+  }
+}
+
 /** How one process uses its database. */
 export interface StorageReport {
   readonly engine: 'sqlite' | 'postgres'

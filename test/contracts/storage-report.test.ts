@@ -6,6 +6,7 @@ import { among } from '../support/among.ts'
 import { createUser } from '../support/create-user.ts'
 import { holdWrites } from '../support/sql.ts'
 import { openStored } from '../support/stored.ts'
+import { ALL } from '../support/user-scan.ts'
 
 /** The storage with what its report says in short. */
 async function openCounted() {
@@ -58,6 +59,20 @@ describe('Storage.report', () => {
     await users.find(1)
     await users.isEmailTaken('nobody@example.com')
     expect(counts()).toEqual({ commits: 1, writes: 7 })
+  })
+
+  test('a listener of commits that throws changes no answer, and is warned of', async () => {
+    const warnings: unknown[] = []
+    const { storage } = await openStored({
+      onCommit: () => {
+        throw new Error('full')
+      },
+      onWarning: message => warnings.push(message),
+    })
+    expect(await codesOf(createMany(storage.users, 4))).toEqual(Array(4).fill('done'))
+    expect(await storage.users.delete(1)).toBe(true)
+    expect((await storage.users.list(ALL)).total).toBe(3)
+    expect(new Set(warnings)).toEqual(new Set(['a commit cannot be reported']))
   })
 
   test('the writes in all commits are those that were acknowledged, and a commit of none is none', async () => {

@@ -7,6 +7,7 @@ import { createSigningKeys } from '../create-signing-keys.ts'
 import type { MigrateOptions, MigrationStatus } from '../database-tasks.ts'
 import { createIndexedWords } from '../index-next-users.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
+import { reportingCommits } from '../storage-report.ts'
 import { createWordFiller, fillWords } from '../word-filler.ts'
 import { createContendedWrites } from './contended-writes.ts'
 import { createUserCreate } from './create-users.ts'
@@ -45,7 +46,8 @@ export async function openPostgresStorage(
   location: PostgresLocation,
   options: OpenStorageOptions,
 ): Promise<Storage> {
-  const { onWarning, onCommit } = options
+  const { onWarning } = options
+  const onCommit = reportingCommits(options)
   const connections = openConnections({ location, onWarning, onCommit })
   try {
     await untilReachable(() => prepare(connections, options))

@@ -2,6 +2,7 @@ import { createApiKeyStore } from '../create-api-key-store.ts'
 import { createSigningKeys } from '../create-signing-keys.ts'
 import { createIndexedWords } from '../index-next-users.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
+import { reportingCommits } from '../storage-report.ts'
 import { createWordFiller } from '../word-filler.ts'
 import { fileBytesOf } from './database-files.ts'
 import { requireFile } from './inspect-database.ts'
@@ -54,7 +55,10 @@ function createSqliteStorage(database: Database, options: OpenStorageOptions): S
     database.pragma(`cache_size = -${BULK_CACHE_KIB}`)
   }
   const view = createReadView(database)
-  const writes = createWriteQueue(database, view, options)
+  const writes = createWriteQueue(database, view, {
+    ...options,
+    onCommit: reportingCommits(options),
+  })
   const longLists = openLongLists(database)
   const statements = createSqliteSharedStatements(database, writes)
   const words = createIndexedWords(statements, wordDialect(USERS_A_STEP))

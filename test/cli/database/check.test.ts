@@ -1,3 +1,4 @@
+import { copyFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { openPlace } from '../../support/command-place.ts'
 import { forgetInIndex } from '../../support/damage.ts'
@@ -22,6 +23,20 @@ test('check says that a database is sound, also while a service writes to it', a
   expect(checked).toEqual(sound)
 })
 
+test('backup and restore end too, and name the id, where a file holds one that no number of JavaScript is', async () => {
+  const { path, file, run } = openPlace({ users: 3 })
+  execute(path, 'UPDATE users SET id = 9007199254740993 WHERE id = 3')
+  copyFileSync(path, file)
+  const found = /: 1 users have ids that are not 1 to 9007199254740991: 9007199254740993\n$/
+  for (const command of [
+    ['backup', 'other.db'],
+    ['restore', 'copy.db'],
+  ]) {
+    const refused = { code: 1, stdout: '', stderr: expect.stringMatching(found) }
+    expect(await run(...command)).toEqual(refused)
+  }
+})
+
 const UNCHECKED = 'PRAGMA ignore_check_constraints = ON;'
 
 /** What is found after this SQL; without any, an index is spoiled that no SQL can spoil. */
@@ -40,6 +55,11 @@ const FOUND: Readonly<Record<string, string>> = {
     "INSERT INTO idempotency_keys VALUES (zeroblob(32), 99, 'f', 'v', '{}', 0)",
   '1 API keys break a constraint of their table': `${UNCHECKED}
     INSERT INTO api_keys VALUES ('web', zeroblob(31), 'users:read', 1, NULL, NULL)`,
+  '6 users have ids that are not 1 to 9007199254740991: -9223372036854775808, -9007199254740993, 0, 9007199254740992, 9007199254740993, …': `
+    INSERT INTO users (id, name, name_lower, email, created_at, updated_at)
+    SELECT value, 'Ann', 'ann', value || '@x.co', created_at, updated_at FROM users,
+      json_each('[-9223372036854775808, -9007199254740993, 0, 9007199254740992, 9007199254740993, 9223372036854775807]')
+    WHERE users.id = 1`,
   '1 row of users_words_state is missing': 'DELETE FROM users_words_state',
   'row 1500 missing from index users_by_name': '',
 }

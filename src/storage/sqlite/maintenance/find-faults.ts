@@ -22,7 +22,6 @@ const SELECT_SCHEMA = `
 
 const DIALECT: CheckDialect = {
   lastGivenId: LAST_GIVEN_ID.sqlite,
-  isSoundId: 'true',
   lowerName: 'lower(name)',
   countLaterChanges: `
     SELECT count(*) FROM user_changes, users_summary WHERE user_changes.revision > users_summary.revision`,
