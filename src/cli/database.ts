@@ -103,13 +103,13 @@ async function restore(terminal: Terminal, file: string): Promise<Outcome | numb
 
 function check(terminal: Terminal): Promise<Outcome | number> {
   return runOnDatabase(terminal, ALONE, async tasks => {
-    const { faults, pending, advice } = await tasks.check()
+    const { faults, pending, notes = [] } = await tasks.check()
     const sound = faults.length === 0
-    const found = [...(sound ? ['sound'] : faults), ...(advice === undefined ? [] : [advice])]
+    const found = [...(sound ? ['sound'] : faults), ...notes]
     const lines = found.map(line => `${tasks.name}: ${line}`)
     return {
       lines: [...lines, ...(sound ? pendingLines(pending) : [])],
-      json: { database: tasks.name, sound, faults, pending },
+      json: { database: tasks.name, sound, faults, notes, pending },
       exitCode: sound ? EXIT.done : EXIT.foundFaults,
     }
   })

@@ -44,8 +44,8 @@ export interface CheckReport {
   readonly faults: readonly string[]
   /** Names of the migrations that the database still lacks. */
   readonly pending: readonly string[]
-  /** A command of the engine that checks what this task does not. Follows the name of the database and a colon. */
-  readonly advice?: string
+  /** What an operator should know of a sound database too, one line each. Follows the name of the database and a colon. */
+  readonly notes?: readonly string[]
 }
 
 /** Sizes of the database with all its files. */

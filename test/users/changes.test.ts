@@ -72,6 +72,27 @@ async function untilShown(app: TestApp, after: string, count: number): Promise<P
   })
 }
 
+test('a user that is gone without a recorded deletion is told as deleted when that is found', async () => {
+  const app = await openTestApp()
+  const { next } = await follow(app)
+  await create(app)
+  const { id } = await create(app)
+  await executeSql(
+    app.databaseUrl,
+    byEngine({
+      sqlite: 'DROP TRIGGER users_deleted; DELETE FROM users WHERE id = 1',
+      postgres: 'ALTER TABLE users DISABLE TRIGGER ALL; DELETE FROM users WHERE id = 1',
+    }),
+  )
+  const { data } = await untilShown(app, next, 2)
+  const deletion = {
+    id: 1,
+    user: null,
+    deleted_at: expect.stringMatching(/^\d{4}-.*:\d\d\.\d{3}Z$/),
+  }
+  expect(data).toEqual([deletion, { id, user: expect.anything() }])
+})
+
 test('an empty feed has a cursor, with which it goes on', async () => {
   const app = await openTestApp()
   const { headers, body } = await app.http.get(PATH).expect(200)

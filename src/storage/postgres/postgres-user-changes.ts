@@ -32,6 +32,7 @@ const OLDEST = `pg_snapshot_xmin(pg_current_snapshot())`
 const FEED = `(
   SELECT baseline_through, json_build_object(
     'mark', mark, 'baseline', baseline_through, 'isOfThisServer', server = ${SERVER},
+    'isFiltered', row_security_active('users'),
     'forgotten', json_build_object('key', forgotten_in::text, 'id', forgotten_id),
     'seenBefore', ${OLDEST}::text, 'end', pg_snapshot_xmax(pg_current_snapshot())::text)::text AS feed
   FROM user_feed OFFSET 0) AS user_feed`
@@ -48,12 +49,19 @@ const SELECT_BASELINE: Statement = {
     ) AS found ON true`,
 }
 
-/** In one statement, so that all of it is of one moment. A bare `changed_in` in ORDER BY would be the text, which sorts 1000 before 999. */
+/** As triggers write it. */
+const NOW = `to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
+
+/**
+ * In one statement, so that all of it is of one moment. A user that is gone without a recorded deletion, because triggers were off,
+ * is deleted as of now. A bare `changed_in` in ORDER BY would be the text, which sorts 1000 before 999.
+ */
 const SELECT_CHANGES: Statement = {
   name: 'read_changes',
   text: `
     SELECT found.*, feed FROM ${FEED} LEFT JOIN LATERAL (
-      SELECT user_changes.id, changed_in::text, CASE WHEN deleted_at IS NULL THEN ${REPRESENTATION} END, deleted_at
+      SELECT user_changes.id, changed_in::text, CASE WHEN deleted_at IS NULL THEN ${REPRESENTATION} END,
+        coalesce(deleted_at, CASE WHEN users.id IS NULL THEN ${NOW} END) AS deleted_at
       FROM user_changes LEFT JOIN users ON users.id = user_changes.id
       WHERE (changed_in, user_changes.id) > ($1::xid8, $2) AND changed_in < ${OLDEST}
       ORDER BY user_changes.changed_in, user_changes.id LIMIT $3
@@ -136,7 +144,9 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
         ? await connections.query<ChangeRow>(SELECT_BASELINE, [key, id])
         : await connections.query<ChangeRow>(SELECT_CHANGES, [key, id, limit + 1])
     const [firstId, , , , text] = rows[0] as readonly unknown[]
-    const { isOfThisServer, ...feed } = JSON.parse(String(text))
+    const { isOfThisServer, isFiltered, ...feed } = JSON.parse(String(text))
+    // Users that are hidden are not deleted.
+    if (isFiltered) throw unavailable(new Error('row-level security hides users from this role'))
     if (isOfThisServer === null) throw unavailable(new Error('a standby shows no changes'))
     if (isOfThisServer) return { feed, rows: firstId === null ? [] : rows }
     await untilBegun()

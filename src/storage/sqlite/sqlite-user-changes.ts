@@ -24,10 +24,15 @@ export const SELECT_BASELINE = `
   ${readBaselineSql('updated_at = $2 AND id > $3')} UNION ALL ${readBaselineSql('updated_at > $2')}
   ORDER BY updated_at, id LIMIT ${BASELINE_ROWS}`
 
-/** For a bare parameter after LIMIT, SQLite would prepare the statement again each time. */
+/**
+ * A user that is gone without a recorded deletion, because triggers were off, is deleted as of now. For a bare parameter after LIMIT,
+ * SQLite would prepare the statement again each time.
+ */
 const SELECT_CHANGES = `
   SELECT user_changes.id, revision, CASE WHEN deleted_at IS NULL THEN (
-    SELECT ${REPRESENTATION} FROM users WHERE users.id = user_changes.id) END, deleted_at
+      SELECT ${REPRESENTATION} FROM users WHERE users.id = user_changes.id) END,
+    coalesce(deleted_at, CASE WHEN NOT EXISTS (SELECT 1 FROM users WHERE users.id = user_changes.id)
+      THEN strftime('%Y-%m-%dT%H:%M:%fZ', 'now') END)
   FROM user_changes WHERE revision > $1 ORDER BY revision LIMIT $2 + 0`
 
 const SELECT_LAST = `

@@ -4,13 +4,14 @@ import { expect, test } from 'vitest'
 import { createPostgresUserChanges } from '../../../src/storage/postgres/postgres-user-changes.ts'
 import { newUserBody } from '../../support/builders.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
-import { connectTo } from '../../support/postgres-connections.ts'
+import { startPgBouncer } from '../../support/pgbouncer.ts'
+import { asServingRole, connectTo, tasksOn } from '../../support/postgres-connections.ts'
 import {
   copyPostgresTemplate,
   newPostgresDatabase,
   queryPostgres,
 } from '../../support/postgres-databases.ts'
-import { findPostgresBinaries } from '../../support/programs.ts'
+import { canUsePgBouncer, findPostgresBinaries } from '../../support/programs.ts'
 import { until } from '../../support/until.ts'
 
 function runProgram(name: string, ...args: string[]): void {
@@ -32,6 +33,30 @@ test('GET /users/changes answers 410 after pg_restore into the same database, em
   const { body } = await http.get(`/users/changes?after=${next}`).expect(410)
   expect(body).toMatchObject({ reason: 'cursor_expired' })
   expect((await http.get('/users/changes').expect(200)).body.data).toHaveLength(1)
+})
+
+test('users that row-level security hides are not told as deleted, also through a pooler, and are shown again without it', async () => {
+  const url = await newPostgresDatabase()
+  const restricted = await asServingRole(url)
+  await tasksOn(url).migrate()
+  const urls = [restricted, ...(canUsePgBouncer ? [await startPgBouncer(restricted)] : [])]
+  const services = await Promise.all(
+    urls.map(DATABASE_URL => openTestApp({ env: { DATABASE_URL } })),
+  )
+  await services[0]?.http.post('/users').send(newUserBody()).expect(201)
+  for (const { http } of services) {
+    const { next } = (await http.get('/users/changes').expect(200)).body
+    await queryPostgres(
+      url,
+      `ALTER TABLE users ENABLE ROW LEVEL SECURITY; UPDATE users SET name = name || 'x'`,
+    )
+    for (const query of ['', `?after=${next}`]) {
+      expect((await http.get(`/users/changes${query}`)).status).toBeGreaterThanOrEqual(500)
+    }
+    await queryPostgres(url, 'ALTER TABLE users DISABLE ROW LEVEL SECURITY')
+    const { body } = await http.get(`/users/changes?after=${next}`).expect(200)
+    expect(body.data).toMatchObject([{ id: 1, user: { id: 1 } }])
+  }
 })
 
 test('the feed of a restored database begins anew, although to forget all changes takes longer than a statement may', async () => {

@@ -12,10 +12,10 @@ import type { Connections } from '../postgres-connections.ts'
 import { isOfState } from '../postgres-errors.ts'
 import { SERVER } from '../postgres-user-changes.ts'
 import { wordsText } from '../user-words.ts'
+import { checkAccess } from './check-access.ts'
 
 const DIALECT: CheckDialect = {
   lastGivenId: LAST_GIVEN_ID.postgres,
-  isSoundId: 'id BETWEEN 1 AND 9007199254740991',
   lowerName: 'lower(name COLLATE "C")',
   // In another server the feed begins anew with its first reading.
   countLaterChanges: `
@@ -72,10 +72,13 @@ async function findFaults(connections: Connections): Promise<CheckReport> {
   if (await connections.snapshot(isUnfinishedCopy, 'long')) {
     return { faults: [UNFINISHED_COPY], pending }
   }
+  const { hidesRows, faults: barriers, notes } = await checkAccess(connections)
+  if (hidesRows) return { faults: barriers, pending, notes }
   const faults = await runAwaited(findRowFaults(DIALECT), (sql, values) =>
     connections.query(sql, values, 'long'),
   )
-  return { faults: faults.length > 0 ? faults : await findWordFaults(connections), pending }
+  if (faults.length === 0) faults.push(...(await findWordFaults(connections)))
+  return { faults: [...barriers, ...faults], pending, notes }
 }
 
 type WordsRow = readonly [id: number, name: string, email: string, words: string | null]

@@ -38,7 +38,7 @@ export function createPostgresDatabaseTasks(location: PostgresLocation): Databas
       const url = quote(urlOf({ ...location, user: '' }, { isWritten: true }))
       const command = `pg_amcheck --install-missing --heapallindexed ${url}`
       const advice = `a superuser checks the pages of its tables and indexes with ${command}`
-      return { ...report, advice }
+      return { ...report, notes: [...(report.notes ?? []), advice] }
     },
   }
 }

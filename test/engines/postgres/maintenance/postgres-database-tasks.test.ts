@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { temporaryFolder } from '../../../support/open-test-app.ts'
-import { insertUsers, tasksOn } from '../../../support/postgres-connections.ts'
+import { asServingRole, insertUsers, tasksOn } from '../../../support/postgres-connections.ts'
 import {
   copyPostgresTemplate,
   newPostgresDatabase,
@@ -49,6 +49,25 @@ describe('check', () => {
     )
   })
 
+  test('names roles that may read digests and keys, and row-level security, and does not check what it hides', async () => {
+    const url = await newPostgresDatabase()
+    const restricted = await asServingRole(url)
+    const role = new URL(restricted).username
+    await tasksOn(url).migrate()
+    const readers = `beside their owner, password digests, hashes of API keys or signing keys can be read by ${role}`
+    const advice = expect.stringContaining('a superuser checks the pages')
+    expect(await tasksOn(url).check()).toMatchObject({ faults: [], notes: [readers, advice] })
+    await queryPostgres(url, 'ALTER TABLE users ENABLE ROW LEVEL SECURITY')
+    const isOn =
+      'row-level security is on for users: a role that does not own them sees what policies allow'
+    expect(await tasksOn(url).check()).toMatchObject({ faults: [], notes: [readers, isOn, advice] })
+    const hidden = 'row-level security hides rows of users from this role'
+    expect(await tasksOn(restricted).check()).toMatchObject({ faults: [hidden] })
+    await queryPostgres(url, 'GRANT SELECT ON signing_keys TO PUBLIC')
+    const { notes } = await tasksOn(url).check()
+    expect(notes?.[0]).toMatch(/by every role \(PUBLIC\)$/)
+  })
+
   test('a database that is not there cannot be used, and one of another program is a fault', async () => {
     const url = await newPostgresDatabase()
     await queryPostgres(url, 'CREATE TABLE users (id int)')
@@ -87,6 +106,16 @@ describe('check', () => {
       `ALTER TABLE api_keys DROP CONSTRAINT api_keys_some_scopes;
        INSERT INTO api_keys VALUES ('web', sha256('x'), '', 1), ('ok', sha256('y'), 'users:read', 1);
        ALTER TABLE api_keys ADD CONSTRAINT api_keys_some_scopes CHECK (scopes <> '') NOT VALID`,
+    ],
+    [
+      'the trigger users_deleted is disabled or missing',
+      'ALTER TABLE users DISABLE TRIGGER users_deleted',
+    ],
+    [
+      '1 users have ids that are not 1 to 9007199254740991: -5',
+      `ALTER TABLE users DROP CONSTRAINT users_id_positive;
+       INSERT INTO users (id, name, name_lower, email, created_at, updated_at)
+       SELECT -5, name, name_lower, 'ann@x.co', created_at, updated_at FROM users WHERE id = 1`,
     ],
   ])('finds that %s', async (fault, statement) => {
     const url = await copyPostgresTemplate()
