@@ -39,12 +39,12 @@ export const listParameters = z.strictObject({
   ).default(DEFAULT_SORT),
   id: optional(
     ids(),
-    'Users with one of these ids, at most 500; an id that no user has is not found.',
+    'Users with one of these ids, at most 500; an id that no user has is not found. May also be repeated, or sent as `id[]`.',
     [1, 7],
   ),
   email: optional(
     emails(),
-    'Users with one of these e-mails, at most 100, without regard to case; a blank counts as `+`.',
+    'Users with one of these e-mails, at most 100, without regard to case; a blank counts as `+`. May also be repeated, or sent as `email[]`.',
     ['ann@example.com'],
   ),
   name: optional(folded(), 'Users with this name, without regard to case.', 'Ann'),
@@ -63,6 +63,30 @@ export const listParameters = z.strictObject({
   ),
 })
 
+/** Parameters that are lists. */
+const LISTS = new Set(['id', 'email'])
+
+/**
+ * Joins the values of lists by commas, in the forms that clients send them: with commas, repeated, and as `id[]`. A repeated value
+ * that cannot be decoded makes all of them undecodable.
+ */
+function joinLists(parameters: readonly SentParameter[]): readonly SentParameter[] {
+  const joined = new Map<string, SentParameter>()
+  const others: SentParameter[] = []
+  for (const parameter of parameters) {
+    const name = parameter.name.replace(/\[\]$/, '')
+    const { value } = parameter
+    if (!LISTS.has(name)) others.push(parameter)
+    else {
+      const earlier = joined.get(name)
+      const isWhole = value !== undefined && (earlier === undefined || earlier.value !== undefined)
+      const whole = earlier === undefined ? value : `${earlier.value},${value}`
+      joined.set(name, { name, value: isWhole ? whole : undefined })
+    }
+  }
+  return [...joined.values(), ...others]
+}
+
 /** A valid query of the list, with its defaults filled in. */
 export type ListRequest = ReturnType<typeof parseListRequest>
 
@@ -73,7 +97,7 @@ const wholeListParameters = listParameters.omit(PAGING)
 
 /** The query of a whole list, which has no pages. Throws `query_invalid` with every wrong parameter. */
 export function parseWholeList(parameters: readonly SentParameter[]): UserSelection {
-  const checked = checkQuery(parameters, wholeListParameters)
+  const checked = checkQuery(joinLists(parameters), wholeListParameters)
   const { errors } = checked
   for (const name of Object.keys(PAGING)) {
     if (errors.has(name)) errors.set(name, 'cannot be given for the whole list')
@@ -97,7 +121,7 @@ function selectionOf({
 
 /** Throws `query_invalid` with every wrong parameter. */
 export function parseListRequest(parameters: readonly SentParameter[], cursors: Cursors) {
-  const checked = checkQuery(parameters, listParameters)
+  const checked = checkQuery(joinLists(parameters), listParameters)
   const { errors } = checked
   const sent = (name: string) => parameters.find(parameter => parameter.name === name)?.value
   const [cursor, sort = DEFAULT_SORT] = [sent('after'), sent('sort')]

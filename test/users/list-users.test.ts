@@ -91,7 +91,8 @@ describe('GET /users per_page, page and after', () => {
     expect(idsOf((await five.http.get(next.replace(/id=[^&]*/, 'id=1,2,3'))).body)).toEqual([2])
     const all = await five.http.get('/users')
     const emails = all.body.slice(1, 4).map(({ email }: ShownUser) => email.toUpperCase())
-    const byEmail = await walk(five, `/users?email=${emails}&per_page=2&sort=-id`)
+    const repeated = emails.map((email: string) => `email[]=${email}`).join('&')
+    const byEmail = await walk(five, `/users?${repeated}&per_page=2&sort=-id`)
     expect(byEmail.map(idsOf)).toEqual([[4, 3], [2]])
     const head = await five.http.get('/users?id=4,5&page=1&envelope=true&count=true')
     expect(head.body).toMatchObject({ page: 1, has_more: false, total_count: 2 })
@@ -168,6 +169,11 @@ describe('GET /users filters', () => {
     ['id=2', [2]],
     ['id=5,5,4,4,99,99999999999999999999', [4, 5]],
     ['id=9007199254740993', []],
+    ['id=3&id=1', [1, 3]],
+    ['id[]=2', [2]],
+    ['id%5B%5D=4&id[]=2&id=1,3&id=4', [1, 2, 3, 4]],
+    ['email=ann@example.com&email=+bob++b@x.co', [1, 3]],
+    ['email[]=ann@example.com&sort=-id&email=nobody@x.co,+BOB++b@x.co', [3, 1]],
     ['id=1,2,3&name=zo%C3%8B&sort=-id', [2, 1]],
     ['id=1,2,5&updated_before=2026-01-31T12:00:04Z', [2]],
     ['id=1,2,3&email=ann@example.com', [1]],
@@ -227,7 +233,7 @@ test('GET /users count and envelope answer the object of data, page, has_more an
 const WRONG_QUERIES = `
   foo=1 Page=1 __proto__=1 constructor=1 then=1 __proto__.polluted=1 sort[]=id per_page per_page= per_page=0 per_page=1001
   per_page=010 per_page=1.0 per_page=1e2 per_page=-1 per_page=10&per_page=10
-  id= id=0 id=-1 id=1.5 id=1, id=,1 id=1,,2 id=01 id=a id=1;2 id=1&id=2 email=a@x.co, email=,
+  id= id=0 id=-1 id=1.5 id=1, id=,1 id=1,,2 id=01 id=a id=1;2 id=1&id= id=1&id=a id=1&id=%ff id=&id[]=1 email=a@x.co, email=, email=a@x.co&email=
   page=0 page=99999999999999999999 after= after=x after=%ff sort=password sort=- sort=--id
   sort=ID sort=id,name email= email=% name=%c3 name=a&name=b created_after=2026-01-31
   created_after=2026-01-31T12:00:00 created_before=2026-02-30T12:00:00Z updated_after=1769860800
@@ -241,11 +247,21 @@ describe('GET /users rejects', () => {
     expect(Object.keys(body.errors)).toEqual([name])
   })
 
+  test.each(['id[]=', 'id[]=a', 'id[0]=1', 'sort=id&sort=id', 'id[]=1&per_page[]=1'])(
+    '?%s and names its parameter in a form of a list',
+    async query => {
+      const { errors } = (await five.http.get(`/users?${query}`).expect(400)).body
+      const [name = ''] = Object.keys(errors)
+      expect(Object.keys(errors)).toHaveLength(1)
+      expect(query.replace('id[]', 'id')).toContain(name)
+    },
+  )
+
   test('more than 500 ids or 100 addresses, of which one that is repeated counts once', async () => {
     const ids = Array.from({ length: 501 }, (_, index) => index + 1)
     const emails = ids.slice(0, 101).map(id => `u${id}@x.co`)
     const ask = (name: string, values: readonly unknown[]) =>
-      five.http.get(`/users?${name}=${values.join()}&per_page=1000`)
+      five.http.get(`/users?${values.map(value => `${name}=${value}`).join('&')}&per_page=1000`)
     const many = await ask('id', ids).expect(400)
     expect(many.body.errors).toEqual({
       id: ['must be 1 to 500 ids, positive integers separated by commas'],
