@@ -16,6 +16,7 @@ import {
   newestResponse,
 } from './connections.ts'
 import { LISTEN_BACKLOG, type Stopping } from './stop.ts'
+import { closeAfterUncertainOffer } from './upgrade-offers.ts'
 
 /** An HTTP server that limits what clients can use up. When it stops, it still answers every request sent before. */
 export type HttpServer = ReturnType<typeof createHttpServer>
@@ -101,6 +102,9 @@ export function createHttpServer(options: HttpServerOptions) {
 
   function receive(request: Request, response: Response): void {
     if (!request.url.startsWith('/')) toOriginForm(request)
+    if (request.headers.upgrade !== undefined) {
+      closeAfterUncertainOffer(response, stopping.hasBegun)
+    }
     const connection = connections.get(request.socket)
     // A connection that was just closed may still deliver a request.
     if (connection !== undefined) serveInOrder(response, connection)
@@ -130,13 +134,9 @@ export function createHttpServer(options: HttpServerOptions) {
   }
 }
 
-/**
- * Whether the bytes after a request may be lost, or may be no request. Node drops those after a request to upgrade that is
- * not granted. HTTP/1.0 has no chunks, so a proxy may have seen another end of the body: RFC 9112 6.1.
- */
+/** Whether a proxy may have seen another end of the body: HTTP/1.0 has no chunks (RFC 9112 6.1). */
 function isEndUncertain({ httpVersionMinor, headers }: Request): boolean {
-  const isChunked = headers['transfer-encoding'] !== undefined
-  return headers.upgrade !== undefined || (httpVersionMinor === 0 && isChunked)
+  return httpVersionMinor === 0 && headers['transfer-encoding'] !== undefined
 }
 
 const ABSOLUTE_FORM = /^([a-z][a-z0-9+.-]*):\/\/(?:[^/?#]*@)?([^/?#]*)(.*)/is

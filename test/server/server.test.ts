@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
@@ -230,11 +231,75 @@ test('bytes after chunks in HTTP/1.0, which has no chunks, are not answered', as
   expect(answers.map(({ status }) => status)).toEqual([404])
 })
 
-test('a response to a request to upgrade closes the connection', async () => {
-  const wish = get('Connection: Upgrade\r\nUpgrade: h2c', '/users')
-  const answers = await answersTo(wish + get(CLOSE, '/livez'))
+const OFFER = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAA'
+
+const offer = (body: string) =>
+  post(`${OFFER}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`, body)
+
+test.each([
+  ['of a GET', [get(OFFER, '/users')]],
+  ['to WebSocket', [get('Connection: Upgrade\r\nUpgrade: websocket', '/users')]],
+  ['of a POST', [offer('{"user":{}}')]],
+  ['of a POST whose body comes later', [offer('{"user":{}}').slice(0, -11), '{"user', '":{}}']],
+  ['of a POST whose body comes in part', [offer('{"user":{}}').slice(0, -4), '":{}']],
+])('an offer to upgrade %s keeps its connection if nothing came with it', async (_, packets) => {
+  const exchange = sendRaw(app.port, '')
+  for (const count of [1, 2, 3]) {
+    for (const packet of packets) {
+      exchange.socket.write(packet)
+      await sleep(20)
+    }
+    const answers = await exchange.answers(count)
+    expect(answers.at(-1)?.headers.connection).toBe('keep-alive')
+  }
+  exchange.socket.write(get(CLOSE, '/livez'))
+  expect((await exchange.ended).map(({ status }) => status).at(-1)).toBe(200)
+})
+
+const HIDDEN = get(CLOSE, '/livez')
+
+const BODY = '{"user":{"name":""}}'
+
+/** Packets with something after an offer, which other servers may take for a request. */
+const SMUGGLING: readonly (readonly [name: string, packets: readonly string[]])[] = [
+  ['a request', [get(OFFER, '/users') + HIDDEN]],
+  ['the same request', [get(OFFER, '/users').repeat(2)]],
+  ['a part of a request', [get(OFFER, '/users') + HIDDEN.slice(0, 20), HIDDEN.slice(20)]],
+  ['one byte', [`${get(OFFER, '/users')}\n`]],
+  ['an end of a head', [`${get(OFFER, '/users')}\r\n\r\n`]],
+  ['a request after its body', [offer(BODY) + HIDDEN]],
+  [
+    'a request after its late body',
+    [offer(BODY).slice(0, -BODY.length), BODY + HIDDEN.slice(0, 9), HIDDEN.slice(9)],
+  ],
+  ['a request, in a head of two packets', [get(OFFER, '/users').slice(0, -1), `\n${HIDDEN}`]],
+  ['its head in two packets', [get(OFFER, '/users').slice(0, 30), get(OFFER, '/users').slice(30)]],
+  [
+    'a request, without blanks in its head',
+    [get(OFFER, '/users').replaceAll(': ', ':') + HIDDEN.slice(0, 4), HIDDEN.slice(4)],
+  ],
+  ['a request, after line feeds', [get(OFFER, '/users').replaceAll('\r', '') + HIDDEN, HIDDEN]],
+  [
+    'a request after chunks',
+    [
+      post(
+        `${OFFER}\r\n${IN_CHUNKS}\r\nContent-Type: application/json`,
+        `2\r\n{}\r\n0\r\n\r\n${HIDDEN}`,
+      ),
+    ],
+  ],
+  ['a body of a GET', [`${get(`${OFFER}\r\nContent-Length: 4`, '/users')}GET ${HIDDEN}`]],
+]
+
+test.each(SMUGGLING)('after an offer to upgrade, %s is no request', async (_, packets) => {
+  const exchange = sendRaw(app.port, '')
+  for (const packet of packets) {
+    exchange.socket.write(packet)
+    await sleep(20)
+  }
+  const answers = await exchange.ended
   expect(answers).toHaveLength(1)
-  expect(answers[0]).toMatchObject({ status: 200, headers: { connection: 'close' } })
+  expect(answers[0]?.headers.connection).toBe('close')
 })
 
 test('a request to upgrade whose client ends its side within the body is refused at once', async () => {
