@@ -52,6 +52,9 @@ export interface ChangeDialect extends Pick<UserChanges, 'countDeletions'> {
 /** With many users that have changed since, a page looks at this many and may show none of them. */
 export const BASELINE_ROWS = 1000
 
+/** For `countDeletions`. */
+export const COUNT_DELETIONS = `SELECT count(*) FROM user_changes WHERE deleted_at IS NOT NULL`
+
 /** Deletions that one transaction forgets. */
 const DELETIONS_A_TIME = 500
 

@@ -6,6 +6,9 @@ import { type ListDialect, orderOf, type Reading, whereSql } from './list-dialec
 import { type Criterion, fewOf, isPageOfIndex, MAX_SORTED_USERS, namesOf } from './list-plan.ts'
 import { type Asked, ask, type Program } from './programs.ts'
 
+/** From the call on. Clients and proxies give up after some time, and a list that nobody waits for keeps others waiting. */
+export const MAX_LIST_MS = 20_000
+
 /** The row of a page. */
 export type ListRow = readonly [
   json: string,

@@ -8,6 +8,7 @@ import {
   type UserRepository,
 } from '../../users/user-repository.ts'
 import { emailKey, foldCase } from '../../users/user-schemas.ts'
+import { EXPIRED_KEYS_A_CLAIM } from '../idempotent-creates.ts'
 import type { OpenStorageOptions } from '../storage.ts'
 import { type ContendedWrites, joinWrites } from './contended-writes.ts'
 import { type Connections, columnsOf, type Row, type Statement } from './postgres-connections.ts'
@@ -46,9 +47,6 @@ const CREATE: Statement = {
   name: 'create_users',
   text: `WITH ${CREATED} SELECT email, json FROM created`,
 }
-
-/** Each new key deletes up to this many expired ones, which is faster than they can be added. */
-const EXPIRED_KEYS_A_CLAIM = 2
 
 /**
  * A claimed key may have expired. The join makes the server delete it before it is inserted again. Earlier releases, which may

@@ -5,6 +5,7 @@ import {
   BASELINE_ROWS,
   type ChangeDialect,
   type ChangeRow,
+  COUNT_DELETIONS,
   createChangeStore,
 } from '../create-change-store.ts'
 import {
@@ -119,8 +120,6 @@ const BEGIN_MS = 1000
 const NOTE_FORGOTTEN = `
   UPDATE user_feed SET forgotten_in = $1, forgotten_id = $2
   WHERE (forgotten_in, forgotten_id) < ($1, $2)`
-
-const COUNT_DELETIONS = `SELECT count(*) FROM user_changes WHERE deleted_at IS NOT NULL`
 
 /** The feed in PostgreSQL. It shows a change once no older transaction that writes is running. */
 export function createPostgresUserChanges(connections: Connections): UserChanges {

@@ -3,14 +3,11 @@ import { ServiceError } from '../../errors.ts'
 import { performance, ticks } from '../../timers.ts'
 import type { UserPage, UserQuery, UserReads } from '../../users/user-repository.ts'
 import { namesOf } from '../list-plan.ts'
-import { createListPrograms } from '../list-programs.ts'
+import { createListPrograms, MAX_LIST_MS } from '../list-programs.ts'
 import { type Program, runAwaited } from '../programs.ts'
 import type { Connections, Row, Session } from './postgres-connections.ts'
 import { isOfState, unavailable } from './postgres-errors.ts'
 import { postgresListDialect } from './postgres-list-dialect.ts'
-
-/** From the call on. Clients and proxies give up after some time, and a list that nobody waits for costs the others. */
-const MAX_LIST_MS = 20_000
 
 /** That of requests that name none. */
 const USUAL_LIMIT = 100

@@ -1,6 +1,7 @@
 import { idOf, storedUser } from '../../users/stored-user.ts'
 import type { StoredUser, UserReads, UserWithDigest } from '../../users/user-repository.ts'
 import { emailKey } from '../../users/user-schemas.ts'
+import { idempotentCreateOf } from '../idempotent-creates.ts'
 import { joinCalls, joinLookups } from '../join-calls.ts'
 import type { Connections, Statement } from './postgres-connections.ts'
 
@@ -103,10 +104,7 @@ export function createShortReads(connections: Connections, steadyNow: () => numb
 
     findIdempotentCreate: async keyHash => {
       const row = await findKey(keyHash.toString('hex'))
-      if (row === undefined) return undefined
-      const [, fingerprint, json] = row
-      if (fingerprint === null || json === null) return 'user_deleted'
-      return { fingerprint, user: storedUser(json) }
+      return row && idempotentCreateOf(row[1], row[2])
     },
 
     isEmailTaken: async (email, exceptId) => {

@@ -1,5 +1,10 @@
 import type { UserChanges } from '../../users/user-changes.ts'
-import { BASELINE_ROWS, type ChangeRow, createChangeStore } from '../create-change-store.ts'
+import {
+  BASELINE_ROWS,
+  type ChangeRow,
+  COUNT_DELETIONS,
+  createChangeStore,
+} from '../create-change-store.ts'
 import type { Database } from './sqlite-driver.ts'
 import type { SqliteParts } from './sqlite-statements.ts'
 import { REPRESENTATION } from './sqlite-user-rows.ts'
@@ -40,8 +45,6 @@ const SELECT_LAST = `
 
 const NOTE_FORGOTTEN = `
   UPDATE user_feed SET forgotten_through = max(forgotten_through, CAST($1 AS INTEGER))`
-
-const COUNT_DELETIONS = `SELECT count(*) FROM user_changes WHERE deleted_at IS NOT NULL`
 
 /** Call it for a database that was put back: a follower may have read changes that it does not have. */
 export function expireCursors(database: Database): void {

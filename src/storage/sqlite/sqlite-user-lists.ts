@@ -2,7 +2,7 @@ import { ServiceError } from '../../errors.ts'
 import type { UserQuery, UserReads } from '../../users/user-repository.ts'
 import { createCallGate, through } from '../call-gate.ts'
 import { ARE_WORDS_INDEXED } from '../index-next-users.ts'
-import { createListPrograms } from '../list-programs.ts'
+import { createListPrograms, MAX_LIST_MS } from '../list-programs.ts'
 import { type Program, runAtOnce, runAwaited } from '../programs.ts'
 import { type LongLists, type LongReads, steadyMs } from './long-reads.ts'
 import { sqliteListDialect } from './sqlite-list-dialect.ts'
@@ -10,9 +10,6 @@ import { createStatementRunner, numbered, type SqliteParts } from './sqlite-stat
 
 /** Long lists. More would wait too long: one of them may take seconds. */
 const MAX_WAITING = 20
-
-/** From the call on. Clients and proxies give up after some time, and a list that nobody waits for keeps others waiting. */
-const MAX_LIST_MS = 20_000
 
 const lists = createListPrograms(sqliteListDialect)
 

@@ -1,17 +1,13 @@
 import { storedUser } from '../../users/stored-user.ts'
 import type { UserReads } from '../../users/user-repository.ts'
 import { emailKey } from '../../users/user-schemas.ts'
+import { idempotentCreateOf } from '../idempotent-creates.ts'
 import type { SqliteParts } from './sqlite-statements.ts'
 import { REPRESENTATION, SELECT_REVISION } from './sqlite-user-rows.ts'
 
 interface DigestRow {
   readonly json: string
   readonly passwordDigest: string | null
-}
-
-interface KeyRow {
-  readonly fingerprint: string | null
-  readonly user_json: string | null
 }
 
 const SELECT = `SELECT ${REPRESENTATION} FROM users WHERE id = ?`
@@ -38,16 +34,15 @@ export function createSqliteUserReads(
   const selectDigest = database.prepare<[number], string | null>(SELECT_DIGEST).pluck()
   const selectEmailOwner = database.prepare<[string], number>(SELECT_EMAIL_OWNER).pluck()
   const selectRevision = database.prepare<[], string>(SELECT_REVISION).pluck()
-  const selectKey = database.prepare<[Buffer, number], KeyRow>(SELECT_KEY)
+  const selectKey = database
+    .prepare<[Buffer, number], [fingerprint: string | null, json: string | null]>(SELECT_KEY)
+    .raw()
 
   return {
     findIdempotentCreate: keyHash =>
       read(() => {
         const row = selectKey.get(keyHash, steadyNow())
-        if (row === undefined) return undefined
-        const { fingerprint, user_json: json } = row
-        if (fingerprint === null || json === null) return 'user_deleted'
-        return { fingerprint, user: storedUser(json) }
+        return row && idempotentCreateOf(...row)
       }),
 
     find: id =>

@@ -15,6 +15,7 @@ import {
   type UserWrites,
 } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
+import { EXPIRED_KEYS_A_CLAIM } from '../idempotent-creates.ts'
 import { violates } from './sqlite-errors.ts'
 import type { SqliteParts } from './sqlite-statements.ts'
 import { createUserUpdate, REPRESENTATION, SELECT_ROW } from './sqlite-user-rows.ts'
@@ -34,12 +35,9 @@ const INSERT_KEY = `
   INSERT INTO idempotency_keys (key_hash, user_id, fingerprint, user_version, user_json, expires_at)
   VALUES (?, ?, ?, ?, ?, ?)`
 
-/** Each new key deletes up to this many expired ones, which is faster than they can be added. */
-const EXPIRED_KEYS_A_SWEEP = 2
-
 const DELETE_EXPIRED_KEYS = `
   DELETE FROM idempotency_keys WHERE key_hash = @keyHash AND expires_at <= @now OR key_hash IN (
-    SELECT key_hash FROM idempotency_keys WHERE expires_at <= @now LIMIT ${EXPIRED_KEYS_A_SWEEP})`
+    SELECT key_hash FROM idempotency_keys WHERE expires_at <= @now LIMIT ${EXPIRED_KEYS_A_CLAIM})`
 
 const EMAIL_UNIQUE = 'users_email_unique'
 
