@@ -76,7 +76,7 @@ const PACKAGE_DOORS = tableOf(`
   pg: storage/postgres
   prom-client: ops/metrics
   tldts: limits
-  jsonc-parser: limits
+  jsonc-parser: limits cli/transfer
   commander: cli
   csv-stringify/sync: cli
   @node-rs/argon2: users/passwords/digests/argon2.ts

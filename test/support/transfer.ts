@@ -1,4 +1,4 @@
-import { readFileSync, writeFileSync } from 'node:fs'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { rowsIn } from './databases.ts'
 import { temporaryFolder } from './open-test-app.ts'
@@ -46,9 +46,10 @@ export function manyRows(count: number): { name: string; email: string }[] {
 const SELECT_USERS =
   'SELECT id, name, email, password_digest, created_at, updated_at FROM users ORDER BY id'
 
-/** All users as stored in the database, by id. */
+/** All users as stored in the database, by id; none without a database. */
 export function usersIn(cwd: string): Record<string, unknown>[] {
-  return rowsIn(join(cwd, 'data', 'users.db'), SELECT_USERS)
+  const path = join(cwd, 'data', 'users.db')
+  return existsSync(path) ? rowsIn(path, SELECT_USERS) : []
 }
 
 export function namesIn(cwd: string): unknown[] {

@@ -1,191 +1,163 @@
-import { isObject } from '../../json.ts'
-import { IMPORT_COLUMNS, type ImportRecord } from '../../users/transfer/import-rows.ts'
-import { type ColumnOptions, columnOptionsText, listed, quoted } from './column-options.ts'
-import { type ColumnPlan, ColumnsError, createColumnPlan, type Row } from './column-plan.ts'
-import type { CsvListener } from './csv-records.ts'
+import { OperatorError } from '../../errors.ts'
+import { IMPORT_COLUMNS } from '../../users/transfer/import-rows.ts'
+import { type ColumnOptions, listed, quoted } from './column-options.ts'
+import { fieldLike, partOfName } from './look-alikes.ts'
 
-/**
- * JSON has no headings. Its columns are those in the first chunk with rows, because a stream may pause after it. If
- * one of `--column` is not among them, the import reads on for it, up to this many rows or chunks.
- */
-const FIRST_ROWS = 1000
-const FIRST_CHUNKS = 16
+/** The columns of a file do not fit the options. With other options, an import has to begin at the first row again. */
+export class ColumnsError extends OperatorError {}
 
-type Chunk = readonly ImportRecord[]
-
-export interface ChoiceOptions extends ColumnOptions {
-  /** Called before the first record with a line about the columns that are read and left, and later about others. */
-  readonly say: (line: string) => void
+/** The columns that are read as each field, and those that are left. */
+export interface Choice {
+  readonly reads: ReadonlyMap<string, readonly string[]>
+  readonly left: readonly string[]
 }
 
-/**
- * Records of CSV, with columns taken as fields. `read` must call `onHeadings` before it yields a record. Throws `ColumnsError`
- * if the headings do not fit the options.
- */
-export function chooseCsvColumns(
-  read: (listener: Required<CsvListener>) => AsyncIterable<Chunk>,
-  { say, ...options }: ChoiceOptions,
-): AsyncIterable<Chunk> {
-  let plan: ColumnPlan | undefined
-  const chunks = read({
-    onHeadings: headings => {
-      plan = planHeadings(headings, options)
-      say(plan.describe())
-    },
-    onUnnamed: column => say(`column ${column} has no heading and is left`),
-  })
-  async function* choose(): AsyncGenerator<Chunk> {
-    for await (const chunk of chunks) {
-      for (const { content } of chunk) if ('row' in content) plan?.take(content.row as Row)
-      yield chunk
-    }
-  }
-  return markFirst(choose(), options)
+export interface ColumnFacts {
+  /** The case of headings does not matter. Columns of JSON are paths, with dots. */
+  readonly isCsv: boolean
+  /** Columns of JSON that are true or false. They are no fields, whatever their names are like. */
+  readonly flags: ReadonlySet<string>
+  /** Columns of `--column` that no row has had so far. */
+  readonly missing: ReadonlySet<string>
 }
 
-/** The plan for the headings. An option may name one in any case; first counts the one that is the same. */
-function planHeadings(headings: readonly string[], options: ColumnOptions): ColumnPlan {
-  const headingFor = (name: string) =>
-    headings.find(heading => heading === name) ??
-    headings.find(heading => heading.toLowerCase() === name.toLowerCase())
-  const unknown = options.taken.find(({ column }) => headingFor(column) === undefined)
-  if (unknown !== undefined) {
-    const wanted = `${quoted(unknown.column)}, which --column takes as ${unknown.field}`
-    throw new ColumnsError([describeMissing(headings, wanted)])
+/** Fields that are looked for in objects within a row. Such an object often is something else that has an id and times. */
+const NESTED_FIELDS: readonly (string | undefined)[] = [
+  'name',
+  'email',
+  'password',
+  'password_digest',
+]
+
+/**
+ * Decides about all columns: read are those that have the name of a field, and those of `--column`. Throws `ColumnsError` if two are
+ * one field, or one that is left looks like a field, with what to add to the command.
+ */
+export function chooseColumns(
+  columns: readonly string[],
+  { taken, ignored, nameFrom }: ColumnOptions,
+  { isCsv, flags, missing }: ColumnFacts,
+): Choice {
+  const reads = new Map<string, string[]>()
+  for (const { column, field } of taken) reads.set(field, [...(reads.get(field) ?? []), column])
+  const covers = (outer: string, column: string) =>
+    column === outer || (!isCsv && column.startsWith(`${outer}.`))
+  const isTaken = (column: string) =>
+    taken.some(option => covers(option.column, column) || covers(column, option.column))
+  const isIgnored = (column: string) => ignored.some(name => covers(name, column))
+
+  const left: string[] = []
+  for (const column of columns) {
+    const field = isCsv ? column.toLowerCase() : column
+    if (isTaken(column)) continue
+    if (isIgnored(column) || !IMPORT_COLUMNS.includes(field)) left.push(column)
+    else if (reads.has(field)) throw new ColumnsError([describeBoth(field, column)])
+    else reads.set(field, [column])
   }
-  const resolved = (name: string) => headingFor(name) ?? name
-  const taken = options.taken.map(({ column, field }) => ({ column: resolved(column), field }))
-  const ignored = options.ignored.map(resolved)
-  const plan = createColumnPlan({ ...options, taken, ignored }, { isCsv: true })
-  const columns = [...new Set(headings)].filter(heading => heading !== '')
-  plan.add(columns)
-  const lacking = plan.lacking()
-  const wanted = lacking.map(quoted).join(' and ')
-  const ignoredWanted = columns.filter(column => lacking.includes(column.toLowerCase()))
-  const twice = columns.find(
-    column =>
-      (plan.isRead(column) || ignoredWanted.includes(column)) &&
-      headings.indexOf(column) < headings.lastIndexOf(column),
+
+  function describeBoth(field: string, column: string): string {
+    const [first = ''] = reads.get(field) ?? []
+    if (missing.has(first))
+      return `no row has ${quoted(first)}, which --column takes as ${field}; rows have ${quoted(column)}`
+    return `${quoted(first)} and ${quoted(column)} are both read as ${field}: --ignore ${quoted(column)} leaves the second`
+  }
+
+  const namesOf = (column: string) =>
+    isCsv ? [column] : column.split('.').filter(name => !/^\d+$/.test(name))
+  const parentOf = (column: string) =>
+    isCsv ? '' : column.slice(0, Math.max(0, column.lastIndexOf('.')))
+  const besides = new Set(
+    taken.map(({ column }) => parentOf(column)).filter(parent => parent !== ''),
   )
-  if (twice !== undefined) {
-    throw new ColumnsError([`the first line names ${quoted(twice)} twice: rename the one to leave`])
-  }
-  if (ignoredWanted.length > 0) {
-    const reason = `and --ignore leaves ${listed(ignoredWanted)}`
-    throw new ColumnsError([`no column is read as ${wanted}, ${reason}`])
-  }
-  if (lacking.length > 0) throw new ColumnsError([describeMissing(headings, wanted)])
-  return plan
-}
+  const open = left.filter(column => !isIgnored(column) && !flags.has(column))
+  const likeOf = (column: string) => fieldLike(namesOf(column).at(-1) ?? '')
 
-function describeMissing(headings: readonly string[], wanted: string): string {
-  // A row of data may hold a password, so it is not shown.
-  if (headings.some(heading => heading.includes('@'))) {
-    return 'the first line holds an e-mail address, but it must name the columns, such as name,email'
+  /** What to do about a column that looks like a field. An object that looks like one is named by its first member. */
+  function describeAlike(column: string): readonly string[] {
+    const names = namesOf(column)
+    const own = likeOf(column)
+    const outer = own === undefined ? outerOf(column) : undefined
+    const field = own ?? (outer && fieldLike(names.at(-2) ?? ''))
+    if (field === undefined) return []
+    const others = reads.get(field)
+    const isNested = names.length > (outer === undefined ? 1 : 2) && !besides.has(parentOf(column))
+    if (isNested && (others !== undefined || !NESTED_FIELDS.includes(field))) return []
+    if (outer !== undefined && others !== undefined) return []
+    const [name, take] = [quoted(outer ?? column), `--column ${quoted(`${column}=${field}`)}`]
+    if (others === undefined)
+      return [`${name} looks like ${field}: ${take} takes it, --ignore ${name} leaves it`]
+    const instead = others.map(other => `--ignore ${quoted(other)}`).join(' ')
+    return [
+      `${name} looks like ${field}, which ${listed(others)} is: --ignore ${name} leaves it, ` +
+        `${take} ${instead} takes it instead`,
+    ]
   }
-  const found = headings.every(heading => heading === '') ? 'nothing' : listed(headings)
-  return (
-    `the first line does not name ${wanted}; it names ${found}; known columns are ` +
-    `${IMPORT_COLUMNS.join(', ')}, and --column "COLUMN=FIELD" takes another one`
+
+  /** The object around a column, if this is its first member, and none is read or looks like a field. */
+  function outerOf(column: string): string | undefined {
+    const name = namesOf(column).at(-2)
+    if (name === undefined) return undefined
+    const path = column.split('.')
+    const outer = path.slice(0, path.lastIndexOf(name) + 1).join('.')
+    const members = columns.filter(other => covers(outer, other))
+    const isPlain = members.every(
+      member => !isTaken(member) && (flags.has(member) || likeOf(member) === undefined),
+    )
+    return isPlain && members.find(member => !flags.has(member)) === column ? outer : undefined
+  }
+
+  /** The given and the family name, where no column is the name, or only one of them is. */
+  function describeParts(): readonly string[] {
+    const named = reads.get('name') ?? []
+    const kindOf = (column: string) => partOfName(namesOf(column).at(-1) ?? '')
+    const [first = open.find(kindOf)] = named
+    if (first === undefined || nameFrom !== undefined || named.length > 1) return []
+    const near = [first, ...open].filter(column => parentOf(column) === parentOf(first))
+    const parts = ['given', 'family'].flatMap(
+      kind => near.find(column => kindOf(column) === kind) ?? [],
+    )
+    const added = parts.filter(column => !named.includes(column))
+    if (added.length === 0 || !parts.includes(first)) return []
+    const takes = parts.map(column => `--column ${quoted(`${column}=name`)}`).join(' ')
+    const leaves = added.map(column => `--ignore ${quoted(column)}`).join(' ')
+    const verb = parts.length > 1 ? 'joins them' : 'takes it'
+    return [
+      `${listed(added)} ${added.length > 1 ? 'look' : 'looks'} like parts of name: ${takes} ${verb}, ${leaves} leaves them`,
+    ]
+  }
+
+  const alike = open.flatMap(describeAlike)
+  const isNameAlike = open.some(
+    column => likeOf(column) === 'name' && describeAlike(column).length > 0,
   )
+  const problems = isNameAlike ? alike : [...alike, ...describeParts()]
+  if (problems.length > 0) throw new ColumnsError([problems.join('; ')])
+  return { reads, left }
 }
 
-/**
- * Records of JSON, with columns taken as fields. Throws `ColumnsError` at the first row with a column that does not fit the
- * options; rows before it were perhaps yielded.
- */
-export function chooseJsonColumns(
-  chunks: AsyncGenerator<Chunk>,
-  { say, ...options }: ChoiceOptions,
-): AsyncIterable<Chunk> {
-  const plan = createColumnPlan(options, { isCsv: false })
-
-  /** Returns the columns that were not known. */
-  function takeRow({ content }: ImportRecord): readonly string[] {
-    if (!('row' in content) || !isObject(content.row)) return []
-    const found = plan.look(content.row)
-    plan.take(content.row)
-    return found
-  }
-
-  async function* choose(): AsyncGenerator<Chunk> {
-    let announced = Number.POSITIVE_INFINITY
-    /** Before the first rows that have columns. */
-    function announce(): void {
-      if (announced < Number.POSITIVE_INFINITY || plan.isEmpty()) return
-      say(plan.describe())
-      announced = plan.left.length
-    }
-    try {
-      const found: string[] = []
-      const first = await readFirst(chunks, chunk => {
-        found.push(...chunk.flatMap(takeRow))
-        return plan.missing.size === 0 ? 1 : FIRST_ROWS
-      })
-      plan.add(found)
-      if (first.isEnd) requireAll(plan)
-      announce()
-      yield* first.chunks
-      if (first.failure !== undefined) throw first.failure
-      for await (const chunk of chunks) {
-        for (const record of chunk) {
-          const found = takeRow(record)
-          if (found.length > 0) plan.add(found, `line ${record.line}: `)
-        }
-        announce()
-        yield chunk
-      }
-      requireAll(plan)
-    } finally {
-      await chunks.return(undefined)
-      const later = plan.left.slice(announced)
-      if (later.length > 0) say(`later rows have other columns, which were left: ${listed(later)}`)
-    }
-  }
-  return markFirst(choose(), options)
+/** The fields without which no row can be a user, and that no column is read as. */
+export function lackingOf({ reads }: Choice, { nameFrom }: ColumnOptions): readonly string[] {
+  const needed = nameFrom === undefined ? ['name', 'email'] : ['email']
+  return needed.filter(field => !reads.has(field))
 }
 
-/**
- * Reads chunks until they have as many rows as `wantedAfter` says. `isEnd` tells that no more follow; `failure` is
- * what ended the reading after them.
- */
-async function readFirst(chunks: AsyncGenerator<Chunk>, wantedAfter: (chunk: Chunk) => number) {
-  const first: Chunk[] = []
-  let rows = 0
-  let wanted = 1
-  try {
-    while (rows < wanted && first.length < FIRST_CHUNKS) {
-      const { value, done } = await chunks.next()
-      if (done) return { chunks: first, isEnd: true }
-      first.push(value)
-      rows += value.length
-      wanted = wantedAfter(value)
-    }
-  } catch (failure) {
-    return { chunks: first, isEnd: false, failure }
-  }
-  return { chunks: first, isEnd: false }
-}
-
-/** Throws `ColumnsError` if no row had a column of `--column`. */
-function requireAll({ missing, columns }: ColumnPlan): void {
-  if (missing.size === 0) return
-  const names = [...missing].map(quoted).join(' and ')
-  throw new ColumnsError([
-    `no row has ${names}, which --column takes; rows have ${listed(columns())}`,
-  ])
-}
-
-/** Puts the options before the text of the first record, so that a resumed import recognises them too. */
-async function* markFirst(
-  chunks: AsyncIterable<Chunk>,
+/** All columns, in one line. */
+export function describeChoice(
+  choice: Choice,
   options: ColumnOptions,
-): AsyncGenerator<Chunk> {
-  let mark = columnOptionsText(options)
-  for await (const chunk of chunks) {
-    const [first, ...others] = mark === '' ? [] : chunk
-    if (first === undefined) yield chunk
-    else yield [{ ...first, raw: `${mark}\n${first.raw}` }, ...others]
-    if (first !== undefined) mark = ''
-  }
+  missing: ReadonlySet<string>,
+): string {
+  const read = Array.from(choice.reads).flatMap(([field, columns]) =>
+    columns
+      .filter(column => !missing.has(column))
+      .map(column => quoted(column) + (column === field ? '' : ` as ${field}`)),
+  )
+  return [
+    `columns: reads ${read.join(', ') || 'nothing'}`,
+    `leaves ${listed(choice.left)}`,
+    ...lackingOf(choice, options).map(
+      field => `none is read as ${field}: --column "COLUMN=${field}" takes one`,
+    ),
+    ...(missing.size > 0 ? [`no row so far has ${listed([...missing])}`] : []),
+  ].join('; ')
 }

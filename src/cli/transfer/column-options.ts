@@ -6,6 +6,9 @@ export interface ColumnFlags {
   readonly column?: readonly string[]
   readonly ignore?: readonly string[]
   readonly nameFrom?: 'email'
+  /** Cells of CSV that mean nothing. */
+  readonly null?: readonly string[]
+  readonly escape?: 'backslash'
 }
 
 /** A column, or a path of JSON such as `credentials.0.hash`, and the field as which it is read. */
@@ -19,6 +22,9 @@ export interface ColumnOptions {
   readonly ignored: readonly string[]
   /** The field from which users without a name get one. */
   readonly nameFrom: 'email' | undefined
+  /** `undefined` if nobody has decided. */
+  readonly nulls: readonly string[] | undefined
+  readonly escape: 'backslash' | undefined
 }
 
 /** The options about columns. Throws `UsageError` if they fit no file. */
@@ -26,18 +32,21 @@ export function parseColumnFlags({
   column = [],
   ignore = [],
   nameFrom,
+  null: nulls,
+  escape: escaping,
 }: ColumnFlags): ColumnOptions {
   const taken = column.map(parseTaken)
   for (const [index, { column, field }] of taken.entries()) {
     const other = taken.slice(0, index).find(earlier => earlier.field === field)
-    if (other !== undefined)
+    // The parts of a name are joined.
+    if (other !== undefined && field !== 'name')
       throw new UsageError(
         `--column takes both ${quoted(other.column)} and ${quoted(column)} as ${field}`,
       )
     if (ignore.includes(column))
       throw new UsageError(`--column and --ignore both name ${quoted(column)}`)
   }
-  return { taken, ignored: ignore, nameFrom }
+  return { taken, ignored: ignore, nameFrom, nulls, escape: escaping }
 }
 
 /** A column may have an equals sign in its name, a field has none. */
@@ -52,11 +61,20 @@ function parseTaken(text: string): TakenColumn {
   )
 }
 
-/** What decides how rows are read, as text; empty for no option. The order of options does not matter. */
-export function columnOptionsText({ taken, ignored, nameFrom }: ColumnOptions): string {
-  const columns = taken.map(({ column, field }) => `${column}=${field}`)
-  const isUsual = columns.length + ignored.length === 0 && nameFrom === undefined
-  return isUsual ? '' : JSON.stringify([columns.toSorted(), ignored.toSorted(), nameFrom])
+/** What decides how rows are read, as text; empty for no option. The order of options does not matter, but for parts of a name. */
+export function columnOptionsText(options: ColumnOptions): string {
+  const { taken, ignored, nameFrom, nulls, escape: escaping } = options
+  const columns = taken.toSorted((a, b) => (a.field < b.field ? -1 : a.field > b.field ? 1 : 0))
+  const texts = columns.map(({ column, field }) => `${column}=${field}`)
+  const isUsual = [nameFrom, nulls, escaping].every(option => option === undefined)
+  if (isUsual && texts.length + ignored.length === 0) return ''
+  return JSON.stringify([texts, ignored.toSorted(), nameFrom, nulls?.toSorted(), escaping])
+}
+
+/** Names a user without a name by the part of the e-mail before the @. */
+export function nameFromEmail(row: Record<string, unknown>): void {
+  if (typeof row.email !== 'string') return
+  if (row.name == null || String(row.name).trim() === '') row.name = row.email.split('@', 1)[0]
 }
 
 /** Quoted so that bash and zsh take it as it is, also at their prompts, where `!` in double quotes is replaced. */

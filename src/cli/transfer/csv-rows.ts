@@ -1,10 +1,19 @@
-import { MAX_ROW_BYTES } from './format.ts'
+import { MAX_ROW_CHARS } from './format.ts'
 
 export interface CsvRow {
   /** The line at which it begins, from 1. */
   readonly line: number
-  /** `undefined` for a row longer than `MAX_ROW_BYTES`. */
+  /** `undefined` for a row longer than `MAX_ROW_CHARS`. */
   readonly fields: readonly string[] | undefined
+}
+
+export interface CsvSyntax {
+  /** One UTF-16 unit. */
+  readonly delimiter: string
+  /** Whether a backslash gives the next character another meaning, as in the text formats of MySQL and PostgreSQL. */
+  readonly hasEscapes: boolean
+  /** Whether fields may be in quotes. */
+  readonly hasQuotes: boolean
 }
 
 /**
@@ -18,13 +27,13 @@ const CR = 13
 const QUOTE = 34
 const SPACE = 32
 const TAB = 9
+const BACKSLASH = 92
 const BLANKS = /^[ \t]*$/
 
 /** Where the next character is. */
 type State = 'row start' | 'field start' | 'plain' | 'quoted' | 'after quote' | 'closed'
 
-/** `delimiter` is one UTF-16 unit. */
-export function createCsvParser(delimiter: string) {
+export function createCsvParser({ delimiter, hasEscapes, hasQuotes }: CsvSyntax) {
   const delimiterUnit = delimiter.charCodeAt(0)
   let state: State = 'row start'
   let previous = 0
@@ -33,8 +42,9 @@ export function createCsvParser(delimiter: string) {
   let fields: string[] = []
   /** The part of the current field in earlier pieces of text and before earlier quotes. */
   let field = ''
-  /** Bytes of the current row in earlier pieces of text. */
-  let rowBytes = 0
+  /** Length of the current row in earlier pieces of text. */
+  let rowChars = 0
+  let isEscaped = false
   let fault: string | undefined
 
   /** The rows that end in this text, or before its first fault. */
@@ -45,17 +55,14 @@ export function createCsvParser(delimiter: string) {
 
     function endField(at: number): void {
       if (state !== 'after quote' && state !== 'closed') field += text.slice(fieldFrom, at)
-      fields.push(field)
-      field = ''
+      takeField()
       fieldFrom = at + 1
     }
 
     function endRow(at: number): void {
       if (state !== 'row start') {
         endField(at)
-        // Counting takes time, and a UTF-16 unit is at most three bytes of UTF-8.
-        const isSurelyShort = rowBytes === 0 && 3 * (at - rowFrom) <= MAX_ROW_BYTES
-        if (!isSurelyShort) rowBytes += Buffer.byteLength(text.slice(rowFrom, at))
+        rowChars += at - rowFrom
         rows.push(takeRow())
       }
       fieldFrom = at + 1
@@ -70,7 +77,17 @@ export function createCsvParser(delimiter: string) {
       const isBreak = unit === LF || unit === CR
       previous = unit
       if (isBreak && !isSecondOfTwo) line++
-      if (state === 'quoted') {
+      if (isEscaped) {
+        isEscaped = false
+      } else if (
+        hasEscapes &&
+        unit === BACKSLASH &&
+        state !== 'after quote' &&
+        state !== 'closed'
+      ) {
+        isEscaped = true
+        if (state !== 'quoted') state = 'plain'
+      } else if (state === 'quoted') {
         if (unit !== QUOTE) continue
         field += text.slice(fieldFrom, at)
         state = 'after quote'
@@ -78,7 +95,7 @@ export function createCsvParser(delimiter: string) {
       else if (unit === delimiterUnit) {
         endField(at)
         state = 'field start'
-      } else if (unit === QUOTE) {
+      } else if (hasQuotes && unit === QUOTE) {
         // Two quotes in a quoted field stand for one.
         if (state === 'after quote') fieldFrom = at
         else if (state !== 'closed' && BLANKS.test(field + text.slice(fieldFrom, at))) {
@@ -92,16 +109,21 @@ export function createCsvParser(delimiter: string) {
       } else state = 'plain'
     }
     if (state === 'plain' || state === 'quoted') field += text.slice(fieldFrom)
-    rowBytes += Buffer.byteLength(text.slice(rowFrom))
+    rowChars += text.length - rowFrom
     // Drops the fields of a row that is too long, so that it does not fill the memory.
-    if (rowBytes > MAX_ROW_BYTES) [fields, field] = [[], '']
+    if (rowChars > MAX_ROW_CHARS) [fields, field] = [[], '']
     return rows
   }
 
+  function takeField(): void {
+    fields.push(hasEscapes && field.includes('\\') ? unescapeField(field) : field)
+    field = ''
+  }
+
   function takeRow(): CsvRow {
-    const row = { line: rowLine, fields: rowBytes > MAX_ROW_BYTES ? undefined : fields }
+    const row = { line: rowLine, fields: rowChars > MAX_ROW_CHARS ? undefined : fields }
     fields = []
-    rowBytes = 0
+    rowChars = 0
     return row
   }
 
@@ -110,8 +132,7 @@ export function createCsvParser(delimiter: string) {
     if (state === 'quoted')
       fault ??= `a quote is not closed in the row that begins at line ${rowLine}`
     if (fault !== undefined || state === 'row start') return []
-    fields.push(field)
-    field = ''
+    takeField()
     state = 'row start'
     return [takeRow()]
   }
@@ -124,4 +145,14 @@ export function createCsvParser(delimiter: string) {
     /** The line at which the text so far ends, from 1. */
     line: () => line,
   }
+}
+
+/** https://dev.mysql.com/doc/refman/8.4/en/load-data.html, and COPY of PostgreSQL, which has the same. */
+const ESCAPES: Readonly<Record<string, string>> = {
+  ...{ 0: '\0', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t', v: '\v', Z: '\x1a' },
+}
+
+function unescapeField(field: string): string {
+  if (field === '\\N') return ''
+  return field.replace(/\\(.)/gs, (_, unit: string) => ESCAPES[unit] ?? unit)
 }

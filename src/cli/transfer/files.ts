@@ -2,28 +2,22 @@ import {
   accessSync,
   appendFileSync,
   constants,
-  createReadStream,
   createWriteStream,
   renameSync,
   rmSync,
-  type Stats,
   statSync,
   truncateSync,
 } from 'node:fs'
 import { dirname } from 'node:path'
-import { addAbortSignal } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 import type { Config } from '../../config/settings.ts'
-import { maskCredentials } from '../../config/url-parts.ts'
-import { OperatorError, readFailureInWords } from '../../errors.ts'
+import { OperatorError } from '../../errors.ts'
 import { partialNameOf, removeLeftovers, syncFile, syncFolder } from '../../files/durable-files.ts'
 import { isFileOfDatabase } from '../../open-database.ts'
-import { nameOf, type RejectsSink } from '../../users/transfer/user-import.ts'
-import { notify, type Terminal, toWriteError, UsageError, write } from '../terminal/terminal.ts'
-import { afterStart } from './chunks.ts'
+import type { RejectsSink } from '../../users/transfer/user-import.ts'
+import { type Terminal, toWriteError, UsageError, write } from '../terminal/terminal.ts'
 import { STANDARD_STREAM } from './format.ts'
-import { GZIP_MAGIC, gunzip } from './gunzip.ts'
 
 export interface FileOptions {
   readonly terminal: Terminal
@@ -39,90 +33,6 @@ export interface FileOptions {
 export function requireOtherFile(file: string, config: Config): void {
   if (file === STANDARD_STREAM || !isFileOfDatabase(file, config)) return
   throw new UsageError(`${file} is the database, or a file that belongs to it`)
-}
-
-/** A transaction never has rows of two chunks. This size is enough for a full transaction, and takes little memory. */
-const CHUNK_BYTES = 1024 * 1024
-
-const PACKED_CHUNK_BYTES = 64 * 1024
-
-/**
- * A file or standard input. Throws `OperatorError` for a file that cannot be read.
- *
- * `read` gives its bytes from the start, unpacked if they are gzip. An abort makes it throw the reason of the signal. It
- * throws `OperatorError` if reading fails. Only a file with `canRepeat` can be read again.
- *
- * `share` is the part of the file, from 0 to 1, that was read for earlier chunks; `undefined` if its length is unknown.
- */
-export function openInputFile(file: string, { terminal, signal, isPacked }: FileOptions) {
-  const isStandard = file === STANDARD_STREAM
-  const stats = isStandard ? undefined : statsOf(file)
-  const size = stats?.size ?? 0
-  let readBytes = 0
-
-  async function* read(): AsyncGenerator<Buffer> {
-    signal.throwIfAborted()
-    const highWaterMark = isPacked ? PACKED_CHUNK_BYTES : CHUNK_BYTES
-    // Opened at the first read: before that, nobody would catch its error.
-    const source = isStandard ? terminal.stdin() : createReadStream(file, { highWaterMark })
-    addAbortSignal(signal, source)
-    try {
-      for await (const bytes of afterStart(source, hasMagic, unpack)) {
-        yield bytes
-        if ('bytesRead' in source) readBytes = source.bytesRead
-      }
-    } catch (error) {
-      signal.throwIfAborted()
-      throw toReadError(file, error)
-    }
-  }
-
-  const hasMagic = (start: Buffer) => start.length >= GZIP_MAGIC.length
-
-  function unpack(start: Buffer, all: AsyncIterable<Buffer>): AsyncIterable<Buffer> {
-    const isGzip = start.subarray(0, GZIP_MAGIC.length).equals(GZIP_MAGIC)
-    if (isGzip || (isPacked && start.length === 0))
-      return gunzip(all, () =>
-        notify(terminal, `${nameOf(file)}: bytes after its gzip data are ignored`),
-      )
-    if (isPacked) throw new OperatorError([`${file} is not gzip, although its name ends in .gz`])
-    return all
-  }
-
-  return {
-    read,
-    canRepeat: stats?.isFile() ?? false,
-    share: () => (size === 0 ? undefined : Math.min(1, readBytes / size)),
-  }
-}
-
-function statsOf(file: string): Stats {
-  try {
-    accessSync(file, constants.R_OK)
-    const stats = statSync(file)
-    if (!stats.isDirectory()) return stats
-  } catch (error) {
-    throw toReadError(file, error)
-  }
-  throw new OperatorError([`${file} is a folder`])
-}
-
-function toReadError(file: string, error: unknown): unknown {
-  if (error instanceof OperatorError) return error
-  const name = maskCredentials(nameOf(file))
-  const { code, message } = error as NodeJS.ErrnoException
-  if (code?.startsWith('Z_')) {
-    const isCutOff = message === 'unexpected end of file'
-    return new OperatorError([
-      isCutOff
-        ? `${name} is cut off: the end of its gzip data is missing`
-        : `${name} is damaged: its gzip data has an ${message}`,
-    ])
-  }
-  const why = readFailureInWords(error)
-  return why === undefined
-    ? error
-    : new OperatorError([`${name} cannot be read (${why})`], { cause: error })
 }
 
 /**

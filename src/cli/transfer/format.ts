@@ -22,11 +22,11 @@ export type Format = (typeof IMPORT_FORMATS)[number]
 /** Stands for standard input or output. */
 export const STANDARD_STREAM = '-'
 
-/** The longest row of any format, in bytes of UTF-8 without its line end. A user takes less than a tenth of it. */
-export const MAX_ROW_BYTES = 1024 ** 2
+/** The longest row of any format, in UTF-16 units without its line end. A user takes less than a tenth of it. */
+export const MAX_ROW_CHARS = 1024 ** 2
 
 /** The content of a record whose row is longer. Such a row is not parsed. */
-export const TOO_LONG = { problem: `is longer than ${MAX_ROW_BYTES} bytes` }
+export const TOO_LONG = { problem: `is longer than ${MAX_ROW_CHARS} characters` }
 
 const DELIMITERS = new Map(Object.entries({ comma: ',', semicolon: ';', tab: '\t', '\\t': '\t' }))
 

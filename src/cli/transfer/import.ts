@@ -18,8 +18,8 @@ import {
   type Terminal,
   UsageError,
 } from '../terminal/terminal.ts'
+import { ColumnsError } from './choose-columns.ts'
 import { type ColumnFlags, parseColumnFlags } from './column-options.ts'
-import { ColumnsError } from './column-plan.ts'
 import { createRejectsSink, requireOtherFile } from './files.ts'
 import { type InputFlags, STANDARD_STREAM } from './format.ts'
 import { inputFormatOf, openRecords } from './read-records.ts'
@@ -38,10 +38,8 @@ export interface ImportFlags extends InputFlags, ColumnFlags, JsonFlags {
 export async function importUsers(terminal: Terminal, flags: ImportFlags): Promise<number> {
   const { file, onConflict, rejects, dryRun: isDryRun = false, json = false } = flags
   const format = inputFormatOf(file, flags)
-  const columns = {
-    ...parseColumnFlags(flags),
-    say: (line: string) => notify(terminal, line),
-  }
+  const columns = parseColumnFlags(flags)
+  const say = (line: string) => notify(terminal, line)
   const start = flags.resume ? 'resume' : flags.restart ? 'restart' : 'new'
   if (rejects === STANDARD_STREAM)
     throw new UsageError('--rejects needs a file, because a resumed import rewrites the end of it')
@@ -51,7 +49,7 @@ export async function importUsers(terminal: Terminal, flags: ImportFlags): Promi
   for (const path of [file, rejects ?? STANDARD_STREAM]) requireOtherFile(path, config)
 
   return runTask(terminal, { unit: 'rows' }, async ({ progress, signal }) => {
-    const input = openRecords(file, { format, columns, terminal, signal })
+    const input = await openRecords(file, { format, columns, say, terminal, signal })
     const sink = rejects === undefined ? undefined : createRejectsSink(rejects)
     const showRejected = createRejectsDisplay(terminal)
     const { run, close } = await openUserImport(config, {
@@ -63,6 +61,7 @@ export async function importUsers(terminal: Terminal, flags: ImportFlags): Promi
       const result = await run({
         source: file === STANDARD_STREAM ? file : resolve(file),
         records: input.records,
+        seed: input.seed,
         ...{ onConflict, start, signal },
         rejects: sink ?? { write: bytes => bytes },
         onProgress: ({ records, resumed, rejected }) => {
@@ -90,7 +89,8 @@ function addHint(failure: unknown): unknown {
     failure instanceof ColumnsError
       ? 'with --restart --on-conflict update, the rows that are done are read anew'
       : 'once that is fixed, --resume continues after the rows that are done'
-  return new OperatorError([`${failure.message}; ${hint}`], { cause: failure })
+  const [first, ...others] = failure.problems
+  return new OperatorError([`${first}; ${hint}`, ...others], { cause: failure })
 }
 
 /** How many rejected rows are shown without `--rejects`. */

@@ -1,16 +1,22 @@
 import { OperatorError } from '../../errors.ts'
 import type { ImportRecord } from '../../users/transfer/import-rows.ts'
-import { nameOf } from '../../users/transfer/user-import.ts'
 import { UsageError } from '../terminal/terminal.ts'
-import { type ChoiceOptions, chooseCsvColumns, chooseJsonColumns } from './choose-columns.ts'
-import { afterStart, readAhead } from './chunks.ts'
-import { csvRecords } from './csv-records.ts'
-import { encodingOf, utf8Chunks } from './decode-text.ts'
-import { type FileOptions, openInputFile } from './files.ts'
-import { findRows } from './find-rows.ts'
-import { formatOf, IMPORT_FORMATS, type InputFlags, MAX_ROW_BYTES, SQL_HINT } from './format.ts'
-import { jsonRecords } from './json-records.ts'
-import { ndjsonRecords } from './ndjson-records.ts'
+import { type ColumnOptions, columnOptionsText, listed } from './column-options.ts'
+import { planCsv } from './csv-columns.ts'
+import {
+  type Format,
+  formatOf,
+  IMPORT_FORMATS,
+  type InputFlags,
+  MAX_ROW_CHARS,
+  SQL_HINT,
+} from './format.ts'
+import { planJson } from './json-columns.ts'
+import { openCsv } from './read-csv.ts'
+import { openJson } from './read-json.ts'
+import { readNdjson } from './read-ndjson.ts'
+import { type OpenText, openText, type TextOptions } from './read-text.ts'
+import { encodingOf } from './wrong-encoding.ts'
 
 /** What an import reads, after the options about it. Throws `UsageError` if they are wrong. */
 export function inputFormatOf(file: string, flags: InputFlags) {
@@ -26,66 +32,140 @@ export function inputFormatOf(file: string, flags: InputFlags) {
   }
 }
 
-type InputFormat = ReturnType<typeof inputFormatOf>
-
-export interface ImportFileOptions extends Omit<FileOptions, 'isPacked'> {
-  readonly format: InputFormat
-  readonly columns: ChoiceOptions
+export interface RecordsOptions extends Pick<TextOptions, 'terminal' | 'signal'> {
+  readonly format: ReturnType<typeof inputFormatOf>
+  readonly columns: ColumnOptions
+  /** Called with a line about the columns that are read and left, and later about others. */
+  readonly say: (line: string) => void
 }
 
-/** Opens a file, or standard input, for an import. Throws as `openInputFile` does. */
-export function openRecords(file: string, { format, columns, ...options }: ImportFileOptions) {
-  const input = openInputFile(file, { ...options, isPacked: format.isPacked })
-  const source = { ...format, file: nameOf(file) }
-  return { records: readRecords(input, source, columns), share: input.share }
+/** What an import takes. */
+export interface OpenRecords extends Pick<OpenText, 'share'> {
+  /** In chunks, to be read once. */
+  readonly records: AsyncGenerator<readonly ImportRecord[]>
+  /** What decides how records are read, besides their texts. */
+  readonly seed: string
 }
 
-interface Source extends InputFormat {
-  /** The name of the file in messages. */
-  readonly file: string
+/** How many rows the columns of JSON are known by. Of a stream, which may pause, it is what comes first. */
+const FIRST_ROWS = 1000
+
+/** Opens a file, or standard input, for an import, and says which columns it has. Throws `OperatorError` if it cannot be read. */
+export async function openRecords(path: string, options: RecordsOptions): Promise<OpenRecords> {
+  const { format, columns } = options
+  const text = openText(path, { ...options, ...format })
+  if (format.name !== 'csv' && (columns.nulls ?? columns.escape) !== undefined)
+    throw new UsageError('--null and --escape are for CSV')
+  const opened =
+    format.name === 'csv'
+      ? await openCsvRecords(text, options)
+      : await openJsonRecords(text, options)
+  const seed = [columnOptionsText(columns), opened.seed].map(part =>
+    part === '' ? '' : `${part}\n`,
+  )
+  return { records: opened.records, seed: seed.join(''), share: text.share }
+}
+
+async function openCsvRecords(text: OpenText, { format, columns, say }: RecordsOptions) {
+  const { delimiter } = format
+  const csv = await openCsv({ ...text, delimiter, hasEscapes: columns.escape !== undefined })
+  const { first, all } = await readFirst(csv.rows, haveRows(text.isStream ? 1 : FIRST_ROWS))
+  const plan = planCsv(csv, first.flat(), columns)
+  say(plan.describe())
+  async function* records() {
+    for await (const rows of all) {
+      const chunk = rows.map(plan.recordOf)
+      for (const line of plan.news()) say(line)
+      yield chunk
+    }
+  }
+  return { records: records(), seed: JSON.stringify(plan.headings) }
+}
+
+async function openJsonRecords(text: OpenText, { format, columns, say }: RecordsOptions) {
+  const { file, encoding } = text
+  const { at, name } = format
+  const { first: starts, all: texts } = await readFirst(text.texts, showRows)
+  const start = starts.join('').slice(0, MAX_ROW_CHARS).trimStart()
+  requireJson(start, name, file)
+  const isDocument = at !== undefined || !hasRowPerLine(start, name)
+  const document = isDocument
+    ? await openJson(texts, { file, encoding, at, format: name })
+    : undefined
+  const read = document === undefined ? readNdjson(text, texts) : inTurn(document.records)
+  const wanted = text.isStream && columns.taken.length === 0 ? 1 : FIRST_ROWS
+  const { first, all, isEnd } = await readFirst(read, haveRows(wanted))
+  const plan = planJson(first.flat(), columns, document?.elsewhere ?? [])
+  if (isEnd) plan.requireAll()
+  async function* records() {
+    let isSaid = false
+    try {
+      for await (const chunk of all) {
+        const taken = chunk.map(plan.recordOf)
+        if (!isSaid && !plan.isEmpty()) say(plan.describe())
+        isSaid ||= !plan.isEmpty()
+        yield taken
+      }
+      plan.requireAll()
+    } finally {
+      const later = plan.later()
+      if (later.length > 0) say(`later rows have other columns, which were left: ${listed(later)}`)
+    }
+  }
+  return { records: records(), seed: '' }
+}
+
+async function* inTurn<T>(chunks: Iterable<T>): AsyncGenerator<T> {
+  yield* chunks
+}
+
+/** Reads chunks until they are enough. `all` gives these, those after them, and what ended the reading. */
+async function readFirst<C>(chunks: AsyncGenerator<C>, isEnough: (first: readonly C[]) => boolean) {
+  const first: C[] = []
+  let failure: { readonly error: unknown } | undefined
+  let isEnd = false
+  while (!isEnd && failure === undefined && !isEnough(first)) {
+    try {
+      const { value, done } = await chunks.next()
+      isEnd = done === true
+      if (!done) first.push(value)
+    } catch (error) {
+      failure = { error }
+    }
+  }
+  async function* all(): AsyncGenerator<C> {
+    yield* first
+    if (failure !== undefined) throw failure.error
+    yield* chunks
+  }
+  return { first, all: all(), isEnd }
+}
+
+/** Whether chunks have that many rows. */
+function haveRows(wanted: number) {
+  return (first: readonly (readonly unknown[])[]) =>
+    first.reduce((rows, chunk) => rows + chunk.length, 0) >= wanted
 }
 
 /** Shows whether each line of JSON is a row: its first line and more, or so much of it. */
-function isEnough(start: Buffer): boolean {
-  const text = start.toString('latin1').trimStart()
-  const end = text.indexOf('\n')
-  return start.length >= 64 * 1024 || (end >= 0 && text.slice(end).trim() !== '')
-}
+const MAX_START_CHARS = 64 * 1024
 
-function readRecords(
-  input: ReturnType<typeof openInputFile>,
-  source: Source,
-  columns: ChoiceOptions,
-): AsyncIterable<readonly ImportRecord[]> {
-  const open = () => utf8Chunks(input.read(), source)
-  if (source.name === 'csv') {
-    return chooseCsvColumns(listener => csvRecords(open(), { ...source, ...listener }), columns)
-  }
-  const records = afterStart(open(), isEnough, (start, all) => {
-    const text = start.subarray(0, MAX_ROW_BYTES).toString().trimStart()
-    requireJson(text, source)
-    if (source.at === undefined && hasRowPerLine(text, source.name))
-      return ndjsonRecords(all, source)
-    return documentRecords(all, {
-      ...source,
-      isArray: text.startsWith('['),
-      canRepeat: input.canRepeat,
-      open,
-    })
-  })
-  return chooseJsonColumns(records, columns)
+function showRows(first: readonly string[]): boolean {
+  const start = first.join('').trimStart()
+  const end = start.indexOf('\n')
+  return start.length >= MAX_START_CHARS || (end >= 0 && start.slice(end).trim() !== '')
 }
 
 /** Throws `OperatorError` for text that is surely no JSON. Each line of NDJSON is rejected for itself. */
-function requireJson(text: string, { name, file }: Source): void {
-  if (name === 'ndjson' || /^([[{]|$)/.test(text)) return
+function requireJson(text: string, format: Format | undefined, file: string): void {
+  if (format === 'ndjson' || /^([[{]|$)/.test(text)) return
   const isSql = /^(--|\/\*|(COPY|INSERT|CREATE|SET)\s)/i.test(text)
   const hint = isSql ? SQL_HINT : 'is not JSON; for a CSV file, add --format csv'
   throw new OperatorError([`${file} ${hint}`])
 }
 
 /** Whether each line is a row. Otherwise there is one document, or objects of several lines. */
-function hasRowPerLine(start: string, format: Source['name']): boolean {
+function hasRowPerLine(start: string, format: Format | undefined): boolean {
   const [line = '', ...others] = start.split(/\r?\n/)
   const isObject = line.startsWith('{') && isJson(line)
   const isMore = others.some(other => other.trim() !== '')
@@ -103,33 +183,4 @@ function isJson(text: string): boolean {
   } catch {
     return false
   }
-}
-
-/** How much is read ahead of a stream, which cannot be read again. */
-const MAX_HELD_BYTES = 16 * 1024 ** 2
-
-async function* documentRecords(
-  all: AsyncGenerator<Buffer>,
-  source: Source & {
-    readonly isArray: boolean
-    readonly canRepeat: boolean
-    readonly open: () => AsyncIterable<Buffer>
-  },
-): AsyncGenerator<readonly ImportRecord[]> {
-  const { file, at, isArray, canRepeat, open } = source
-  if (isArray && at !== undefined)
-    throw new OperatorError([`${file} is an array itself: leave --at out`])
-  if (isArray || at !== undefined) {
-    yield* jsonRecords(all, { ...source, rowsAt: at?.split('.') ?? [] })
-    return
-  }
-  const onLimit = () => {
-    throw new OperatorError([
-      `${file} is too long to look for its array of users: add --at PATH, such as --at users`,
-    ])
-  }
-  const { ahead, again } = canRepeat
-    ? { ahead: open, again: () => all }
-    : readAhead(all, MAX_HELD_BYTES, onLimit)
-  yield* jsonRecords(again(), { ...source, rowsAt: await findRows(ahead(), source) })
 }

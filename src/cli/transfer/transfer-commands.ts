@@ -36,6 +36,11 @@ export function addTransferCommands(program: Command, { terminal, run }: Command
     '--passwords <KIND>',
     'take passwords of 32, 40, 64 or 128 hexadecimal digits, which are mostly digests',
   )
+  const nulls = 'a cell of CSV that means nothing, such as NULL (repeatable)'
+  const escapes = new Option(
+    '--escape <KIND>',
+    'read \\N, \\t, \\\\ and \\" in CSV as the text formats of databases have them',
+  )
   const restart = new Option('--restart', 'start at the first row, also after an interruption')
   const dryRun = new Option('--dry-run', 'report what the import would do, and change nothing')
   program
@@ -50,6 +55,8 @@ export function addTransferCommands(program: Command, { terminal, run }: Command
     .option('--ignore <COLUMN>', ignore, collect)
     .addOption(nameFrom.choices(['email']))
     .addOption(plain.choices(['plain']))
+    .option('--null <TEXT>', nulls, collect)
+    .addOption(escapes.choices(['backslash']))
     .addOption(policy.choices(CONFLICT_POLICIES).default('fail'))
     .option('--rejects <FILE>', 'write line and errors of each rejected row to it, as NDJSON')
     .option('--resume', 'continue an interrupted import of this file')

@@ -32,6 +32,8 @@ export interface ImportOptions extends PreparationOptions {
   readonly endsAtConflict: boolean
   /** The name by which a later import finds the checkpoint of this one. */
   readonly source: string
+  /** What decides how records are read, besides their texts. A resumed import needs the same. */
+  readonly seed?: string
   /** In order, in chunks of any size. If it throws the reason of the signal, the import ends as `interrupted`. */
   readonly records: AsyncIterable<readonly ImportRecord[]>
   /**
@@ -93,7 +95,7 @@ export async function runImport(options: ImportOptions) {
     return { end, progress, firstConflict, failure }
   }
   /** The hash of the records that are done. */
-  let hash = createHash('sha256')
+  let hash = createHash('sha256').update(options.seed ?? '')
 
   async function importBatch(batch: readonly ImportRecord[], isFinished = false): Promise<void> {
     const prepared = await prepareBatch(batch, options)

@@ -1,11 +1,13 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { csvRecords } from '../../../src/cli/transfer/csv-records.ts'
+import { parseColumnFlags } from '../../../src/cli/transfer/column-options.ts'
+import { planCsv } from '../../../src/cli/transfer/csv-columns.ts'
+import { openCsv } from '../../../src/cli/transfer/read-csv.ts'
 import { SEED } from '../../support/faults.ts'
 
 const field = fc.string({ unit: fc.constantFrom('a', ',', ';', '"', '\n', '\r', ' ', 'é', '😀') })
 
-test('CSV is read as it was written, wherever a chunk of the file ends, also in a character', async () => {
+test('CSV is read as it was written, wherever a text of the file ends', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.tuple(field, field), { maxLength: 4 }),
@@ -16,13 +18,16 @@ test('CSV is read as it was written, wherever a chunk of the file ends, also in 
         const quoted = (text: string) =>
           /^[aé ]*$/.test(text) ? text : `"${text.replaceAll('"', '""')}"`
         const rows = [['name', 'email'], ...table].map(row => row.map(quoted).join(delimiter) + end)
-        const bytes = Buffer.from(rows.join(''))
-        async function* chunks(): AsyncGenerator<Buffer> {
-          for (let at = 0; at < bytes.length; at += piece) yield bytes.subarray(at, at + piece)
+        const text = rows.join('')
+        async function* texts(): AsyncGenerator<string> {
+          for (let at = 0; at < text.length; at += piece) yield text.slice(at, at + piece)
         }
+        const source = { file: 'users.csv', encoding: undefined, delimiter: undefined }
+        const csv = await openCsv({ ...source, texts: texts(), hasEscapes: false })
+        const plan = planCsv(csv, [], parseColumnFlags({}))
         const contents = []
-        for await (const records of csvRecords(chunks(), { file: 'users.csv' }))
-          contents.push(...records.map(({ content }) => content))
+        for await (const read of csv.rows)
+          contents.push(...read.map(row => plan.recordOf(row).content))
         const expected = table
           .filter(row => row.some(text => text.trim() !== ''))
           .map(([name, email]) => ({ row: { ...(name && { name }), ...(email && { email }) } }))

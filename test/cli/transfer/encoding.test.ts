@@ -1,9 +1,13 @@
+import { Readable } from 'node:stream'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { decodeUtf8, utf8Chunks } from '../../../src/cli/transfer/decode-text.ts'
+import { openText } from '../../../src/cli/transfer/read-text.ts'
 import { SEED } from '../../support/faults.ts'
 import { runCommand, stderrOf, stdoutOf } from '../../support/run-command.ts'
-import { folderWith, importing, namesIn, rejectsIn } from '../../support/transfer.ts'
+import { folderWith, importing, namesIn } from '../../support/transfer.ts'
+
+/** Without its standard input. */
+const TERMINAL = { environment: {}, stdout: process.stdout, stderr: process.stderr }
 
 const NAME = 'Jörg 😀'
 
@@ -52,18 +56,20 @@ describe.each(FORMATS)('import of %s', format => {
     },
   )
 
-  test('in Windows-1252 names the line, and takes it with --encoding', async () => {
+  const line = format.endsWith('sv') ? 2 : 1
+
+  test('in Windows-1252 ends with the name in the likely encodings, and is taken in one of them', async () => {
     const cwd = folderWith(latin1, file)
-    const { code, stderr } = await importing(cwd, file, '--rejects', 'rejects.ndjson')
-    const line = format.endsWith('sv') ? 2 : 1
-    if (format === 'ndjson') {
-      expect(code).toBe(3)
-      expect(rejectsIn(cwd)).toEqual([{ line, errors: { row: ['is not UTF-8'] } }])
-    } else {
-      const problem = `${file} is not UTF-8 at line ${line}; if a spreadsheet saved it, add --encoding windows-1252\n`
-      expect({ code, stderr }).toEqual({ code: 1, stderr: problem })
-    }
-    await stdoutOf(importing(cwd, file, '--encoding', 'latin1', '--restart'))
+    const { code, stderr } = await importing(cwd, file)
+    const [problem, ...choices] = stderr.trimEnd().split('\n')
+    const add = 'add the --encoding in which this reads right'
+    expect([code, problem]).toEqual([1, `${file} is not UTF-8 at line ${line}: ${add}`])
+    expect(choices.slice(0, 3)).toEqual([
+      '  --encoding windows-1252  Jörg €',
+      '  --encoding windows-1251  Jцrg Ђ',
+      '  --encoding windows-1253  Jφrg €',
+    ])
+    await stdoutOf(importing(cwd, file, '--encoding', 'latin1'))
     expect(namesIn(cwd)).toEqual(['Jörg €'])
   })
 
@@ -71,8 +77,7 @@ describe.each(FORMATS)('import of %s', format => {
     const bytes = Buffer.from(text.replace(NAME, 'J\x82'), 'latin1')
     const cwd = folderWith(bytes, file)
     const { stderr } = await importing(cwd, file, '--encoding', 'Shift_JIS')
-    if (format === 'ndjson') expect(stderr).toBe('line 1: row is not shift_jis\n')
-    else expect(stderr).toMatch(/^users\.\w+ is not shift_jis at line [12]\n$/)
+    expect(stderr).toMatch(/^users\.\w+ is not shift_jis at line [12]\n$/)
   })
 
   test.each([
@@ -110,7 +115,31 @@ test('import of SQL from standard input says how to export the table', async () 
   expect(await stderrOf(finished)).toMatch(/^standard input is SQL: export the table with \\copy /)
 })
 
+test('a password is never shown to choose an encoding by', async () => {
+  const rows = [
+    ['users.csv', 'name,password,email\nAnn,g\xfcnther,a@example.com\n'],
+    ['users.ndjson', '{"name":"Ann","email":"a@example.com","password":"g\xfcnther"}\n'],
+    ['users.json', '[{"name":"Ann","user_pass":"g\xfcnther","email":"a@example.com"}]'],
+  ] as const
+  for (const [file, text] of rows) {
+    const cwd = folderWith(Buffer.from(text, 'latin1'), file)
+    const { stderr } = await importing(cwd, file)
+    expect(stderr).toMatch(
+      /^users\.\w+ is not UTF-8 at line \d: add the --encoding in which it was saved, such as .+\n$/,
+    )
+  }
+})
+
+test('a name of CSV is shown rather than another cell, and both rather than a password', async () => {
+  const text = 'password,city,name,email\ng\xfcn,K\xf6ln,\xa3ukasz,a@example.com\n'
+  const cwd = folderWith(Buffer.from(text, 'latin1'), 'users.csv')
+  const { stderr } = await importing(cwd, 'users.csv')
+  expect(stderr).toContain('\n  --encoding windows-1250  Łukasz\n')
+  expect(stderr).not.toMatch(/ln|gün/)
+})
+
 test.each([
+  ['utf-8', [0xf0, 0x9f, 0x98, 0x80, 0xc3, 0xa9], '😀é'],
   ['windows-1252', [0x80, 0x92, 0x9f, 0xe9], '€’Ÿé'],
   ['shift_jis', [0x93, 0xfa, 0x96, 0x7b], '日本'],
   ['utf-16be', [0xd8, 0x3d, 0xde, 0x00], '😀'],
@@ -127,10 +156,10 @@ test.each([
           for (let at = first; at < all.length; at += piece) yield all.subarray(at, at + piece)
         }
         let decoded = ''
-        for await (const part of decodeUtf8(utf8Chunks(chunks(), { file: 'x', encoding }))) {
-          expect(part.isWrong).toBe(false)
-          decoded += part.text
-        }
+        const stdin = () => Readable.from(chunks(), { objectMode: false })
+        const signal = new AbortController().signal
+        const options = { terminal: { ...TERMINAL, stdin }, signal, isPacked: false, encoding }
+        for await (const part of openText('-', options).texts) decoded += part
         expect(decoded).toBe(text)
       },
     ),

@@ -157,15 +157,11 @@ test('import --passwords plain takes hexadecimal digits as passwords, and no oth
 })
 
 test.each(['ndjson', 'csv'])(
-  'import rejects a row of %s of more than 1 MB of UTF-8, and no shorter one',
+  'import rejects a row of %s of more than a million characters, and no shorter one',
   async format => {
     const row = (name: string) =>
       format === 'csv' ? `"${name}",a@example.com` : `{"name":"${name}","email":"a@example.com"}`
-    // Each é is two bytes.
-    const rowOf = (bytes: number) => {
-      const nameBytes = bytes - row('').length
-      return row('é'.repeat(nameBytes / 2) + 'x'.repeat(nameBytes % 2))
-    }
+    const rowOf = (chars: number) => row('é'.repeat(chars - row('').length))
     const header = format === 'csv' ? 'name,email' : ''
     const rows = [header, rowOf(2 ** 20), rowOf(2 ** 20 + 1), row('Ann')]
     const file = `users.${format}`
@@ -173,7 +169,7 @@ test.each(['ndjson', 'csv'])(
     expect((await importing(cwd, file, ...KEEP_REJECTS)).code).toBe(3)
     expect(rejectsIn(cwd)).toEqual([
       { line: 2, errors: { name: ['is too long (maximum is 255 characters)'] } },
-      { line: 3, errors: { row: ['is longer than 1048576 bytes'] } },
+      { line: 3, errors: { row: ['is longer than 1048576 characters'] } },
     ])
     expect(namesIn(cwd)).toEqual(['Ann'])
   },
@@ -277,14 +273,12 @@ describe('a row is rejected', () => {
   test('with its line and messages by field, and all other rows are imported', async () => {
     // An empty line counts as a line, but is not a row.
     const text = ndjson(['', ...REJECTED.map(([row]) => row), ANN])
-    const latin1 = Buffer.from('{"name":"J\xf6rg","email":"j@example.com"}\n', 'latin1')
-    const cwd = folderWith(Buffer.concat([Buffer.from(text), latin1]))
+    const cwd = folderWith(text)
     const stdout = await stdoutOf(importing(cwd, 'users.ndjson', ...KEEP_REJECTS), 3)
-    expect(stdout).toMatch(/^31 rows, 1 created, 30 rejected; /)
-    expect(rejectsIn(cwd)).toEqual([
-      ...REJECTED.map(([, errors], index) => ({ line: index + 2, errors })),
-      { line: 32, errors: { row: ['is not UTF-8'] } },
-    ])
+    expect(stdout).toMatch(/^30 rows, 1 created, 29 rejected; /)
+    expect(rejectsIn(cwd)).toEqual(
+      REJECTED.map(([, errors], index) => ({ line: index + 2, errors })),
+    )
     expect(modeOf(join(cwd, 'rejects.ndjson'))).toBe(0o600)
     expect(usersIn(cwd)).toMatchObject([ANN])
   })
@@ -346,7 +340,7 @@ describe('invalid CSV ends the import with one line and code 1', () => {
     [
       'a first line of more than 1 MB',
       `name,email,${'x'.repeat(2 ** 20)}\nAnn,a@example.com,x\n`,
-      /^the first line is longer than 1048576 bytes\n$/,
+      /^the first line is longer than 1048576 characters\n$/,
     ],
     [
       'a column twice',
@@ -361,7 +355,7 @@ describe('invalid CSV ends the import with one line and code 1', () => {
     [
       'no UTF-8 in its header',
       Buffer.from('\r\nname,email,stra\xdfe', 'latin1'),
-      /^users\.csv is not UTF-8 at line 2; if .+, add --encoding windows-1252\n$/,
+      /^users\.csv is not UTF-8 at line 2: add the --encoding in which this reads right\n {2}--encoding windows-1252 {2}straße\n/,
     ],
   ])('%s', async (_what, text, message) => {
     const { code, stderr } = await importing(folderWith(text, 'users.csv'), 'users.csv')
@@ -372,7 +366,7 @@ describe('invalid CSV ends the import with one line and code 1', () => {
     const rows = ['name,email', 'Ann\xef\xbf\xbd,a@x.co', 'Bob,b@x.co', 'C\xe9l,c@x.co', '']
     const cwd = folderWith(Buffer.from(rows.join('\n'), 'latin1'), 'users.csv')
     const { stdout, stderr } = await importing(cwd, 'users.csv', '--json')
-    expect(stderr).toMatch(/^users\.csv is not UTF-8 at line 4; /)
+    expect(stderr).toMatch(/^users\.csv is not UTF-8 at line 4: /)
     expect(JSON.parse(stdout)).toMatchObject({ rows: 2, created: 2 })
   })
 
@@ -382,11 +376,11 @@ describe('invalid CSV ends the import with one line and code 1', () => {
       '"Bea',
       /^the file is not CSV: a quote is not closed in .+ line 3/,
     ],
-    ['a line that is not UTF-8', 'B\xe9a', /^users\.csv is not UTF-8 at line 3; /],
+    ['a line that is not UTF-8', 'B\xe9a', /^users\.csv is not UTF-8 at line 3: /],
   ])('and keeps the rows before %s, and --resume continues', async (_what, name, fault) => {
     const csv = `name,email\nAnn,ann@example.com\n${name},b@example.com\n`
     const cwd = folderWith(Buffer.from(csv, 'latin1'), 'users.csv')
-    const HINT = '; once that is fixed, --resume continues after the rows that are done\n'
+    const HINT = '; once that is fixed, --resume continues after the rows that are done'
     const tried = await importing(cwd, 'users.csv', '--dry-run')
     expect(tried).toMatchObject({ code: 1, stderr: expect.stringMatching(fault) })
     expect(tried.stdout).toMatch(/^dry run, nothing was changed: stopped early: 1 row, 1 created; /)
@@ -394,7 +388,7 @@ describe('invalid CSV ends the import with one line and code 1', () => {
     const { code, stdout, stderr } = await importing(cwd, 'users.csv', '--json')
     expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringMatching(fault) })
     expect(JSON.parse(stdout)).toMatchObject({ end: 'failed', rows: 1, created: 1 })
-    expect(stderr.endsWith(HINT)).toBe(true)
+    expect(stderr.split('\n')[0]?.endsWith(HINT)).toBe(true)
     writeFileSync(join(cwd, 'users.csv'), csv.replace(name, 'Bea'))
     const resumed = await importing(cwd, 'users.csv', '--resume')
     expect(resumed.stdout).toMatch(/^2 rows, 2 created; 1 of the rows by an earlier run; /)

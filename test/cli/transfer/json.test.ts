@@ -1,17 +1,13 @@
-import { writeFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { jsonRecords } from '../../../src/cli/transfer/json-records.ts'
+import { openJson } from '../../../src/cli/transfer/read-json.ts'
 import { SEED } from '../../support/faults.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
-import { runCommand, stderrOf, stdoutOf } from '../../support/run-command.ts'
+import { stderrOf, stdoutOf } from '../../support/run-command.ts'
 import {
   folderWith,
   importing,
   importingFrom,
-  manyRows,
   namesIn,
   ndjson,
   rejectsIn,
@@ -69,7 +65,7 @@ describe('import takes JSON', () => {
     const text = pretty({ roles: [{ name: 'admin' }], users: USERS, data: { more: [BEA] } })
     const cwd = folderWith(text, 'users.json')
     expect(await stderrOf(importing(cwd, 'users.json'))).toBe(
-      'users.json has arrays of objects at roles, users: add --at PATH, such as --at users\n',
+      'users.json has lists of objects at roles, users, data.more: add --at PATH, such as --at "users"\n',
     )
     await stdoutOf(importing(cwd, 'users.json', '--at', 'users'))
     expect(namesIn(cwd)).toEqual(['Ann', 'Bea'])
@@ -95,7 +91,7 @@ describe('import takes JSON', () => {
       { line: 2, errors: { name: ["can't be blank"], email: ["can't be blank"] } },
       { line: 7, errors: { row: ['must be an object'] } },
       { line: 8, errors: { row: ['must be an object'] } },
-      { line: 9, errors: { row: ['is longer than 1048576 bytes'] } },
+      { line: 9, errors: { row: ['is longer than 1048576 characters'] } },
     ])
     expect(namesIn(cwd)).toEqual(['Ann'])
   })
@@ -103,9 +99,9 @@ describe('import takes JSON', () => {
 
 describe('import refuses JSON', () => {
   test.each<[what: string, text: string, args: string[], problem: string]>([
-    ['an empty file', '', [], ' is not JSON: it ends at line 1 where a value should be'],
+    ['an empty file', '', [], ' is not JSON: it ends too early at line 1, character 1'],
     ['CSV', 'name,email\n', [], ' is not JSON; for a CSV file, add --format csv'],
-    ['a word', '\n{"a": x}', [], ' is not JSON: line 2 has something else where a value should be'],
+    ['a word', '\n{"a": x}', [], ' is not JSON: there is a mistake at line 2, character 7'],
     [
       'one object',
       pretty(ANN),
@@ -116,14 +112,14 @@ describe('import refuses JSON', () => {
       'an array further inside',
       pretty({ data: { users: USERS } }),
       [],
-      ' has arrays of objects at data.users: add --at PATH, such as --at data.users',
+      ' has lists of objects at data.users: add --at PATH, such as --at "data.users"',
     ],
     ['an array with --at', '[]', ['--at', 'users'], ' is an array itself: leave --at out'],
     [
       'an object without the member of --at',
       '{"users": {}, "a": {"b": []}}',
       ['--at', 'users.b'],
-      ' has no array at users.b',
+      ' has no list of users at users.b; it has lists of objects at a.b: add --at PATH, such as --at "a.b"',
     ],
   ])('that is %s', async (_what, text, args, problem) => {
     const cwd = folderWith(text, 'users.json')
@@ -132,59 +128,41 @@ describe('import refuses JSON', () => {
 
   test('that is one object with an array, named NDJSON', async () => {
     const cwd = folderWith(pretty({ users: USERS }), 'users.ndjson')
-    const problem = 'is one object with arrays in it: add --format json to import one of them'
+    const problem = 'is one object with lists in it: add --format json to import one of them'
     expect(await stderrOf(importing(cwd, 'users.ndjson'))).toBe(`users.ndjson ${problem}\n`)
   })
 
-  test('that is a stream too long to look for its array', async () => {
-    const text = JSON.stringify({ skipped: 'x'.repeat(17 * 2 ** 20), users: USERS })
-    const input = gzipSync(text, { level: 1 })
-    const cwd = temporaryFolder()
-    const args = ['import', '-', '--format', 'json']
-    const { stderr } = await runCommand({ cwd, args, input })
-    expect(stderr).toMatch(/^standard input is too long to look .+: add --at PATH, such as /)
-    await runCommand({ cwd, args: [...args, '--at', 'users'], input })
-    expect(namesIn(cwd)).toEqual(['Ann', 'Bea'])
-  })
-})
-
-describe('a mistake in JSON ends the import, keeps the rows before it, and --resume continues', () => {
-  const HINT = '; once that is fixed, --resume continues after the rows that are done'
-
-  test.each<[what: string, wrong: string, problem: string]>([
-    ['a row', ',\n{"name": Bea}]', 'the row that begins at line 2 has a mistake'],
-    [
-      'the comma',
-      `\n${JSON.stringify(BEA)}]`,
-      'line 2 has something else where a comma or ] should be',
-    ],
-    ['the quotes', ',\n{"name": "Bea}]', 'what begins at line 2 does not end'],
-    ['the end', ',\n', 'it ends at line 2 where a value should be'],
-  ])('in %s', async (_what, wrong, problem) => {
-    const cwd = folderWith(`[${JSON.stringify(ANN)}${wrong}`, 'users.json')
-    const { code, stderr } = await importing(cwd, 'users.json')
-    expect({ code, stderr }).toEqual({
-      code: 1,
-      stderr: `users.json is not JSON: ${problem}${HINT}\n`,
-    })
-    expect(namesIn(cwd)).toEqual(['Ann'])
-    writeFileSync(join(cwd, 'users.json'), JSON.stringify(USERS))
-    await stdoutOf(importing(cwd, 'users.json', '--resume'))
-    expect(namesIn(cwd)).toEqual(['Ann', 'Bea'])
-  })
-
-  test('of a packed object, whose end is missing', async () => {
-    const text = JSON.stringify({ users: manyRows(10) })
-    const cwd = folderWith(gzipSync(text.slice(0, -20)), 'users.json.gz')
-    expect((await importing(cwd, 'users.json.gz')).stderr).toMatch(/what begins at line 1 does not/)
-    writeFileSync(join(cwd, 'users.json.gz'), gzipSync(text))
-    expect(await stdoutOf(importing(cwd, 'users.json.gz', '--resume'))).toMatch(
-      /^10 rows, 10 created; 9 of the rows by an earlier run; /,
+  test('that is too long for a string, and says how to make NDJSON of it', async () => {
+    async function* texts() {
+      yield* ['[{"name":"Ann"},', '{"name":"Bea"}]']
+    }
+    const source = {
+      file: 'users.json.gz',
+      encoding: undefined,
+      format: 'json',
+      at: '2.a b',
+    } as const
+    await expect(openJson(texts(), { ...source, maxChars: 20 })).rejects.toThrow(
+      `users.json.gz is longer than 20 characters; NDJSON may have any length: ` +
+        `gunzip -c "users.json.gz" | jq -c '.[2]["a b"][]' > users.ndjson`,
     )
   })
+
+  test.each([
+    ['a row', ',\n{"name": Bea}]', 'there is a mistake at line 2, character 10'],
+    ['the comma', `\n${JSON.stringify(BEA)}]`, 'there is a mistake at line 2, character 1'],
+    ['the quotes', ',\n{"name": "Bea}]', 'there is a mistake at line 2, character 10'],
+    ['the end', ',\n', 'it ends too early at line 2, character 1'],
+    ['a comment', '// no]', 'there is a mistake at line 1, character 42'],
+  ])('with a mistake in %s before anything is written', async (_what, wrong, problem) => {
+    const cwd = folderWith(`[${JSON.stringify(ANN)}${wrong}`, 'users.json')
+    const { code, stderr } = await importing(cwd, 'users.json')
+    expect({ code, stderr }).toEqual({ code: 1, stderr: `users.json is not JSON: ${problem}\n` })
+    expect(namesIn(cwd)).toEqual([])
+  })
 })
 
-test('JSON is read as JSON.parse reads it, wherever a chunk of the file ends', async () => {
+test('JSON is read as JSON.parse reads it, and refused where JSON.parse refuses it', async () => {
   const space = fc.constantFrom('', ' ', '\n', '\r\n\t')
   await fc.assert(
     fc.asyncProperty(
@@ -192,23 +170,37 @@ test('JSON is read as JSON.parse reads it, wherever a chunk of the file ends', a
       fc.dictionary(fc.string(), fc.jsonValue(), { maxKeys: 3 }),
       fc.string({ unit: fc.constantFrom('a', '"', '\\', '{', ']', 'é', '😀') }),
       fc.tuple(space, space, space),
-      fc.integer({ min: 1, max: 10 }),
-      async (rows, others, name, [before, between, after], piece) => {
+      fc.tuple(fc.nat(), fc.constantFrom('', '', ',', '"', '}', '1', '-', '\\', '\u0001')),
+      async (rows, others, name, [before, between, after], [place, wrong]) => {
         const { [name]: _, ...members } = others
         const array = `[${before}${rows.map(row => JSON.stringify(row)).join(`${between},${before}`)}${after}]`
         const quoted = JSON.stringify(name) + between
         const rest = JSON.stringify({ ...members, z: null }, undefined, after.length).slice(1)
-        const bytes = Buffer.from(`{${before}${quoted}: {"in": ${array}}${after},${rest}`)
-        async function* chunks(): AsyncGenerator<Buffer> {
-          for (let at = 0; at < bytes.length; at += piece) yield bytes.subarray(at, at + piece)
+        const right = `{${before}${quoted}: {"in": ${array}}${after},${rest}`
+        const at = place % right.length
+        const text = right.slice(0, at) + wrong + right.slice(at)
+        async function* texts() {
+          yield text
         }
-        const contents: unknown[] = []
-        const rowsAt = [name, 'in']
-        for await (const records of jsonRecords(chunks(), { file: 'users.json', rowsAt }))
-          contents.push(...records.map(({ content }) => content))
-        expect(contents).toEqual(rows.map(row => ({ row: JSON.parse(JSON.stringify(row)) })))
+        const source = { file: 'users.json', encoding: undefined, format: 'json' } as const
+        const read = async () => {
+          const { records } = await openJson(texts(), { ...source, at: `${name}.in` })
+          return [...records].flat().map(({ content }) => content)
+        }
+        if (isJson(text) && wrong === '')
+          expect(await read()).toEqual(rows.map(row => ({ row: JSON.parse(JSON.stringify(row)) })))
+        else if (!isJson(text)) await expect(read()).rejects.toThrow('users.json is not JSON: ')
       },
     ),
     { numRuns: 1000, seed: SEED },
   )
 })
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
+}
