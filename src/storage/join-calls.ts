@@ -14,9 +14,9 @@ export type Outcome<T> = { readonly value: T } | { readonly error: unknown }
 export interface JoinOptions<In, Out> {
   /**
    * Runs all items at once and returns an outcome for each, in their order. If it throws, all of them fail, and if that is
-   * because the storage cannot be used, also those that wait.
+   * because the storage cannot be used, also those that wait. `isAlone` is for items of `alone`.
    */
-  readonly run: (items: readonly In[]) => Promise<readonly Outcome<Out>[]>
+  readonly run: (items: readonly In[], isAlone: boolean) => Promise<readonly Outcome<Out>[]>
   /** Whether an error of `run` may be that of one item. Then each item of the batch runs alone, and the next batch begins. */
   readonly isOfOne?: (error: unknown) => boolean
 }
@@ -56,9 +56,10 @@ export function joinCalls<In, Out>({
   }
 
   /** Settles the calls of a batch. Returns the error of `run`, if it threw one. */
-  async function runBatch(batch: readonly Pending<In, Out>[]): Promise<unknown> {
+  async function runBatch(batch: readonly Pending<In, Out>[], isAlone = false): Promise<unknown> {
     try {
-      const outcomes = await run(batch.map(({ item }) => item))
+      const items = batch.map(({ item }) => item)
+      const outcomes = await run(items, isAlone)
       for (const [index, { resolve, reject }] of batch.entries()) {
         const outcome = outcomes[index] as Outcome<Out>
         if ('error' in outcome) reject(outcome.error)
@@ -87,7 +88,7 @@ export function joinCalls<In, Out>({
     })
   const alone = (item: In) =>
     new Promise<Out>((resolve, reject) => {
-      runBatch([{ item, resolve, reject }])
+      runBatch([{ item, resolve, reject }], true)
     })
   return Object.assign(call, { alone })
 }

@@ -37,23 +37,20 @@ export interface Call {
  * One pool, in which each kind of work has a share that it may not exceed. A connection that is free goes to whoever waits for
  * one: no call waits for a certain connection to be opened. If the server gives fewer connections, the shares shrink.
  */
-export function createConnectionShares(options: Omit<HostsOptions, 'onMoved' | 'onAway'>) {
+export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
   const { onWarning = () => {} } = options
   const hosts = createHosts({
     ...options,
-    onMoved: endAll,
-    onAway: reason => {
-      endAll(reason)
-      rejectAll(reason)
+    onLost: (reason, isAway) => {
+      for (const client of open) client.destroy(reason)
+      if (isAway) rejectAll(reason)
     },
   })
   const open = new Set<PooledClient>()
   const lent = new Map<PooledClient, Share>()
-  /** Calls of `connect` that the pool answers with an idle connection, and with a new one. */
-  const asked = { idle: 0, fresh: 0 }
   let waiters: Waiter[] = []
-  /** How many connections are tried for. */
-  let limit = MOST
+  /** For how many connections the pool was asked that it has not given yet. */
+  let asked = 0
   /** How many there were when no more could be opened, until one more can. */
   let shortAt: number | undefined
   let isClosed = false
@@ -68,14 +65,15 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onMoved' | '
     max: MOST,
     idleTimeoutMillis: IDLE_CONNECTION_MS,
   })
+  pool.on('connect', client => noteNew(client as unknown as PooledClient))
+  pool.on('remove', client => open.delete(client as unknown as PooledClient))
   // The pool drops an idle connection that breaks.
   pool.on('error', () => {})
-  pool.on('remove', client => open.delete(client as unknown as PooledClient))
 
-  /** How many more connections a kind of work may have. */
+  /** How many more connections a kind of work may have. `max` is lower while there is a shortage. */
   function roomOf(share: Share): number {
-    const most = Math.max(1, Math.floor((SHARES[share] * limit) / MOST))
-    return most - [...lent.values()].filter(each => each === share).length
+    const most = Math.floor((SHARES[share] * pool.options.max) / MOST)
+    return Math.max(1, most) - [...lent.values()].filter(each => each === share).length
   }
 
   /** How many connections can be used. */
@@ -84,28 +82,19 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onMoved' | '
     return open.size
   }
 
-  /** Asks the pool for as many connections as can be used now. Opens one at a time. */
+  /** Asks the pool for as many connections as can be used now. It has idle ones, opens others, or waits until one is free. */
   function serve(): void {
-    let ready = 0
-    for (const share of KINDS)
-      ready += Math.min(roomOf(share), waiters.filter(waiter => waiter.share === share).length)
-    while (asked.idle < Math.min(ready, pool.idleCount)) ask('idle')
-    if (asked.idle < ready && asked.fresh === 0 && pool.totalCount < limit) ask('fresh')
-  }
-
-  function ask(kind: keyof typeof asked): void {
-    asked[kind]++
-    pool.connect((error, client) => {
-      asked[kind]--
-      if (client !== undefined) welcome(client as unknown as PooledClient)
-      else if (error !== undefined) noteFailure(explainRefusal(error, hosts.current()))
-      serve()
-    })
-  }
-
-  function welcome(client: PooledClient): void {
-    if (!open.has(client)) noteNew(client)
-    lend(client)
+    const canUse = (share: Share) =>
+      Math.min(roomOf(share), waiters.filter(waiter => waiter.share === share).length)
+    const usable = KINDS.reduce((sum, share) => sum + Math.max(0, canUse(share)), 0)
+    for (; asked < usable; asked++) {
+      pool.connect((error, client) => {
+        asked--
+        if (client !== undefined) lend(client as unknown as PooledClient)
+        else noteFailure(explainRefusal(error, hosts.current()))
+        serve()
+      })
+    }
   }
 
   function noteNew(client: PooledClient): void {
@@ -137,15 +126,11 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onMoved' | '
     }
     if (shortAt === undefined) onWarning('database gives too few connections', error)
     shortAt = open.size
-    limit = open.size
+    pool.options.max = open.size
     setTimeout(() => {
-      limit = MOST
+      pool.options.max = MOST
       serve()
     }, SHORTAGE_MS).unref()
-  }
-
-  function endAll(reason: Error): void {
-    for (const client of open) client.destroy(reason)
   }
 
   function rejectAll(reason: Error): void {

@@ -1,8 +1,8 @@
-import { ServiceError } from '../../errors.ts'
 import { sleep } from '../../timers.ts'
 import { createPatience } from '../../waiting/patience.ts'
 import { type JoinedCalls, type JoinOptions, joinCalls } from '../join-calls.ts'
-import { isCausedBy, unavailable } from './postgres-errors.ts'
+import type { WriteOptions } from './postgres-connections.ts'
+import { isCausedBy, LOCK_NOT_AVAILABLE, unavailable } from './postgres-errors.ts'
 
 /** A write throws this if another transaction held the user, or changed it meanwhile. It has changed nothing. */
 export const HELD = new Error('another transaction holds a lock')
@@ -10,16 +10,16 @@ export const HELD = new Error('another transaction holds a lock')
 /** Reads what it needs and decides. If there is something to write, it ends with one call of `write`. */
 type Attempt<T> = (write: Write) => Promise<T>
 
-/** Writes an item with those of other calls, or alone once the server has made it wait. Throws if it is too late for that. */
+/** Writes an item: first with those of other calls, and alone when it is repeated. */
 type Write = <In, Out>(joined: JoinedCalls<In, Out>, item: In) => Promise<Out>
 
 export type ContendedWrites = ReturnType<typeof createContendedWrites>
 
-/** From the call to the start of its last attempt, in milliseconds. Time in which the process stands still hardly counts. */
-const BEGIN_WITHIN_MS = 1600
+/** From the call to the start of its last write, in milliseconds. Time in which the process stands still hardly counts. */
+const BEGIN_WITHIN_MS = 1500
 
-/** From the call to its answer, unless its first attempt still runs. */
-const ANSWER_WITHIN_MS = 1850
+/** From the start of a repeated write to its answer. */
+const REPEAT_MS = 450
 
 const LOOK_MS = 50
 
@@ -28,7 +28,7 @@ const FIRST_PAUSE_MS = 5
 const LONGEST_PAUSE_MS = 100
 
 /** A lock that was not free in time, deadlocks, conflicts of transactions. */
-const CONTENDED: readonly string[] = ['55P03', '40']
+const CONTENDED: readonly string[] = [LOCK_NOT_AVAILABLE, '40']
 
 /** Bad values, constraints, and what is contended. */
 const OF_ONE: readonly string[] = ['22', '23', ...CONTENDED]
@@ -54,67 +54,74 @@ export function createContendedWrites() {
     }
   }
 
+  /** What is begun in time ends soon by itself. `over` rejects if nothing runs when the time is over. */
+  function beginTime() {
+    let isOver = false
+    let isRunning = false
+    let reject = (_: unknown) => {}
+    const over = new Promise<never>((_, rejectOver) => {
+      reject = rejectOver
+    })
+    const wait = patience.begin(BEGIN_WITHIN_MS, () => {
+      isOver = true
+      if (!isRunning) reject(unavailable(HELD))
+    })
+    async function run<T>(work: () => Promise<T>): Promise<T> {
+      if (isOver) throw unavailable(HELD)
+      isRunning = true
+      try {
+        return await work()
+      } finally {
+        isRunning = false
+      }
+    }
+    return { over, run, end: wait.end }
+  }
+
+  async function untilFree<T>(attempt: Attempt<T>, run: <R>(work: () => Promise<R>) => Promise<R>) {
+    let mayWaitInServer = false
+    const again: Write = (joined, item) => {
+      const write = () => run(() => joined.alone(item))
+      return mayWaitInServer ? inTurn([IN_SERVER], write) : write()
+    }
+    let next = () => run(() => attempt((joined, item) => joined(item)))
+    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
+      try {
+        return await next()
+      } catch (error) {
+        if (error !== HELD && !isCausedBy(error, CONTENDED)) throw error
+        mayWaitInServer ||= error !== HELD
+      }
+      next = () => attempt(again)
+      await sleep(pauseMs)
+    }
+  }
+
   return {
     /**
      * Runs `attempt` after the earlier writes of this process with one of the keys, so no two of them share a batch. While
      * other transactions hold it up, repeats it after pauses in which it uses no connection. Throws `storage_unavailable`
-     * when the time is over, and `outcome_unknown` if a repeated write still runs soon after.
+     * when the time is over, and `outcome_unknown` if a repeated write gets no answer.
      */
-    run: <T>(keys: readonly string[], attempt: Attempt<T>): Promise<T> =>
-      new Promise((resolve, reject) => {
-        let isRepeated = false
-        let isAlone = false
-        /**
-         * What runs now and may already have written. The first attempt waits for no lock, so its statements end it
-         * in time.
-         */
-        let running: 'first attempt' | 'repeated write' | undefined
-        const wait = patience.begin(ANSWER_WITHIN_MS, () => {
-          if (running === undefined) reject(unavailable(HELD))
-          if (running === 'repeated write') reject(unanswered())
-        })
-        const requireTime = () => {
-          if (wait.elapsedMs() > BEGIN_WITHIN_MS) throw unavailable(HELD)
-        }
-        const write: Write = (joined, item) => {
-          if (isRepeated) {
-            requireTime()
-            running = 'repeated write'
-          }
-          return isAlone ? joined.alone(item) : joined(item)
-        }
-        const begin = async () => {
-          requireTime()
-          if (!isRepeated) running = 'first attempt'
-          try {
-            return await attempt(write)
-          } finally {
-            isRepeated = true
-            running = undefined
-          }
-        }
-        const untilFree = async () => {
-          for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
-            try {
-              return await (isAlone ? inTurn([IN_SERVER], begin) : begin())
-            } catch (error) {
-              if (error !== HELD && !isCausedBy(error, CONTENDED)) throw error
-              isAlone ||= error !== HELD
-            }
-            await sleep(pauseMs)
-          }
-        }
-        inTurn(keys, untilFree).finally(wait.end).then(resolve, reject)
-      }),
+    run: <T>(keys: readonly string[], attempt: Attempt<T>): Promise<T> => {
+      const { over, run, end } = beginTime()
+      return Promise.race([over, inTurn(keys, () => untilFree(attempt, run))]).finally(end)
+    },
   }
 }
 
-/** Joins the items of writes. An error of the server that one of them may have caused fails no other. */
-export function joinWrites<In, Out>(run: JoinOptions<In, Out>['run']): JoinedCalls<In, Out> {
-  return joinCalls({ run, isOfOne: error => isCausedBy(error, OF_ONE) })
-}
-
-function unanswered(): ServiceError {
-  const cause = new Error('no answer after a lock that was not free')
-  return new ServiceError('outcome_unknown', { cause })
+/**
+ * Joins the items of writes, each with the options of `write` that it needs. An error of the server that one of them may have
+ * caused fails no other.
+ */
+export function joinWrites<In, Out>(
+  run: (
+    items: readonly In[],
+    options: Pick<WriteOptions<unknown>, 'withinMs'>,
+  ) => ReturnType<JoinOptions<In, Out>['run']>,
+): JoinedCalls<In, Out> {
+  return joinCalls({
+    run: (items, isAlone) => run(items, isAlone ? { withinMs: REPEAT_MS } : {}),
+    isOfOne: error => isCausedBy(error, OF_ONE),
+  })
 }

@@ -98,13 +98,16 @@ export function createUserCreate(options: CreateUsersOptions): UserRepository['c
     return [CREATE_WITH_KEYS, [...values, ...columnsOf(claims), time + IDEMPOTENCY_TTL_MS, time]]
   }
 
-  const insert = joinWrites<Create, readonly (StoredUser | undefined)[]>(async creates => {
-    const rows = await connections.write<CreatedRow>(...statementOf(creates), {
-      countWrites: ({ length }) => length,
-    })
-    const created = new Map(rows.map(([email, json]) => [email, storedUser(json)]))
-    return creates.map(({ users }) => ({ value: users.map(({ email }) => created.get(email)) }))
-  })
+  const insert = joinWrites<Create, readonly (StoredUser | undefined)[]>(
+    async (creates, options) => {
+      const rows = await connections.write<CreatedRow>(...statementOf(creates), {
+        ...options,
+        countWrites: ({ length }) => length,
+      })
+      const created = new Map(rows.map(([email, json]) => [email, storedUser(json)]))
+      return creates.map(({ users }) => ({ value: users.map(({ email }) => created.get(email)) }))
+    },
+  )
 
   return async (users, claim) => {
     const keys = users.map(({ email }) => emailKey(email))

@@ -8,10 +8,8 @@ export interface HostsOptions {
   readonly location: PostgresLocation
   /** Called with what an operator should know: a fixed sentence for the log, and its cause. */
   readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
-  /** Called when the connections that are open are of no use, as another host takes over. */
-  readonly onMoved: (reason: Error) => void
-  /** Called when no host answers any more. */
-  readonly onAway: (reason: Error) => void
+  /** Called when the open connections are of no use, because another host takes over, or because none answers (`isAway`). */
+  readonly onLost: (reason: Error, isAway: boolean) => void
 }
 
 const OPEN_MS = 1000
@@ -29,7 +27,7 @@ export type Hosts = ReturnType<typeof createHosts>
  * time: a server that is away costs its callers nothing, and is soon found again.
  * Throws `UnusableDatabase` if a file of the location cannot be used.
  */
-export function createHosts({ location, onWarning = () => {}, onMoved, onAway }: HostsOptions) {
+export function createHosts({ location, onWarning = () => {}, onLost }: HostsOptions) {
   const openMs = Math.min(location.connectTimeoutMs ?? OPEN_MS, OPEN_MS)
   const configs = createClientConfigs(location)
   let [current] = configs as readonly [PostgresClientConfig]
@@ -49,14 +47,14 @@ export function createHosts({ location, onWarning = () => {}, onMoved, onAway }:
     if (client.isReadOnly && !isReadOnly) onWarning('database takes no writes')
     current = client.config
     isReadOnly = client.isReadOnly
-    if (isOther) onMoved(unavailable(new Error('another server took over')))
+    if (isOther) onLost(unavailable(new Error('another server took over')), false)
     if (isReadOnly) seek()
   }
 
   function noteFailure(error: unknown): void {
     if (failure === undefined) onWarning('database cannot be reached', error)
     failure = error
-    onAway(unavailable(error))
+    onLost(unavailable(error), true)
     seek()
   }
 

@@ -10,18 +10,21 @@ const SELECT_SERVER = `
   SELECT current_setting('server_version_num')::int, current_setting('server_version'),
     current_setting('server_encoding'), current_schema()`
 
+/** All tables of the service in its schema. */
+const TABLES = `
+  FROM pg_class
+  WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) AND relname IN (
+    'users', 'users_summary', 'idempotency_keys', 'bans', 'ban_changes', 'signing_keys', 'imports', 'schema_migrations',
+    'unfinished_copies', 'api_keys', 'api_key_changes', 'users_words', 'users_without_words', 'users_words_state',
+    'user_feed', 'user_changes')`
+
 /**
  * In one statement, because another process may be migrating. Other programs may have tables in the same schema, but not
  * under a name that the service uses.
  */
-const SELECT_TABLES = `
-  SELECT coalesce(bool_or(relname = 'schema_migrations'), false),
-    coalesce(bool_or(relname IN (
-      'users', 'users_summary', 'idempotency_keys', 'bans', 'ban_changes', 'signing_keys', 'imports',
-      'unfinished_copies', 'api_keys', 'api_key_changes', 'users_words', 'users_without_words', 'users_words_state',
-      'user_feed', 'user_changes')), false)
-  FROM pg_class
-  WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema())`
+const SELECT_TABLES = `SELECT coalesce(bool_or(relname = 'schema_migrations'), false), count(*) > 0 ${TABLES}`
+
+const SELECT_HIDING = `SELECT relname ${TABLES} AND row_security_active(oid) ORDER BY relname`
 
 const SELECT_HISTORY = `
   SELECT version, name, hash, applied_at FROM schema_migrations ORDER BY version`
@@ -89,4 +92,16 @@ export async function isUnfinishedCopy(session: Session): Promise<boolean> {
 /** Throws `UnusableDatabase` for such a database. */
 export async function refuseUnfinishedCopy(session: Session): Promise<void> {
   if (await isUnfinishedCopy(session)) throw new UnusableDatabase(UNFINISHED_COPY)
+}
+
+/**
+ * Throws `UnusableDatabase` if row-level security may hide rows from this role: they would look like deleted ones. Sessions refuse
+ * it by themselves, but not behind a pooler, where they have no settings.
+ */
+export async function requireAllRows(session: Session): Promise<void> {
+  const hiding = await session.query<[table: string]>(SELECT_HIDING)
+  if (hiding.length === 0) return
+  throw new UnusableDatabase(
+    `row-level security of ${hiding.join(', ')} hides rows from this role: disable it, or give the role BYPASSRLS`,
+  )
 }

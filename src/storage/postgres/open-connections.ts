@@ -21,8 +21,8 @@ import {
 /** From a call to the end of its short work. Long work gets its connection within it. */
 const CALL_MS = 1650
 
-/** What gets its connection later is not begun: it could have no end in time, and the outcome of a write would be unknown. */
-const BEGIN_WITHIN_MS = 1350
+/** Before that end. What gets its connection later is not begun: it could not end in time, and the outcome of a write would be unknown. */
+const LAST_BEGIN_MS = 300
 
 /** Between two looks at the calls that wait. */
 const LOOK_MS = 50
@@ -51,6 +51,7 @@ interface Work<T> {
   readonly mode: 'read' | 'write' | 'transaction'
   readonly share: Share
   readonly run: (session: Session) => Promise<T>
+  readonly withinMs?: number | undefined
   readonly countWrites?: WriteOptions<T>['countWrites'] | undefined
 }
 
@@ -60,12 +61,13 @@ type Outcome<T> = { readonly value: T } | Failure
 
 /** How far a call is. */
 interface Progress extends Call {
-  readonly elapsedMs: () => number
+  /** Whether it is too late to begin anything. */
+  readonly isLate: () => boolean
   /** Whether the statement that commits was sent. */
   isCommitting: boolean
 }
 
-export interface OpenConnectionsOptions extends Omit<HostsOptions, 'onMoved' | 'onAway'> {
+export interface OpenConnectionsOptions extends Omit<HostsOptions, 'onLost'> {
   /** How long one statement of long work may take; 20 seconds by default. */
   readonly longStatementMs?: number
   /** As that of `OpenStorageOptions`. */
@@ -82,16 +84,17 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
 
   async function run<T>(work: Work<T>): Promise<T> {
     calls.enter()
+    const { withinMs = CALL_MS } = work
     const late = new NoAnswer('no answer, or no free connection, in time')
-    const wait = patience.begin(CALL_MS, () => call.giveUp(late))
-    const call: Progress = { ...wait, giveUp: () => {}, isCommitting: false }
+    const wait = patience.begin(withinMs, () => call.giveUp(late))
+    const isLate = () => wait.elapsedMs() > withinMs - LAST_BEGIN_MS
+    const call: Progress = { isLate, giveUp: () => {}, isCommitting: false }
     try {
       for (let repeats = 0; ; ) {
         const outcome = await attempt(work, call)
         if ('value' in outcome) return outcome.value
-        const isInTime = wait.elapsedMs() < BEGIN_WITHIN_MS
-        if (isInTime && isHeld(work, outcome)) await sleep(LOCK_PAUSE_MS)
-        else if (!isInTime || !outcome.isLost || outcome.mayBeDone || repeats++ === MAX_REPEATS)
+        if (isHeld(work, outcome) && !isLate()) await sleep(LOCK_PAUSE_MS)
+        else if (!outcome.isLost || outcome.mayBeDone || isLate() || repeats++ === MAX_REPEATS)
           throw explainFailure(outcome)
       }
     } finally {
@@ -108,8 +111,7 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
       // Each statement of long work has an end of its own.
       call.giveUp = isLong(work) ? () => {} : client.destroy
       call.isCommitting = false
-      if (!isLong(work) && call.elapsedMs() > BEGIN_WITHIN_MS)
-        throw unavailable(new Error('no free connection in time'))
+      if (!isLong(work) && call.isLate()) throw unavailable(new Error('no free connection in time'))
       sentAt = performance.now()
       return { value: await runOn(client, work, call) }
     } catch (error) {
@@ -183,10 +185,13 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
 
   return {
     query,
-    write: (statement, values, { share = 'write', countWrites } = {}) =>
-      run({ mode: 'write', share, countWrites, run: session => session.query(statement, values) }),
-    transaction: (work, { share = 'write', countWrites } = {}) =>
-      run({ mode: 'transaction', share, countWrites, run: work }),
+    write: (statement, values, options) =>
+      run({
+        ...{ mode: 'write', share: 'write', run: session => session.query(statement, values) },
+        ...options,
+      }),
+    transaction: (work, options) =>
+      run({ ...{ mode: 'transaction', share: 'write', run: work }, ...options }),
     snapshot: (work, share) => run({ mode: 'read', share, run: work }),
     ping: async statement => {
       const [[isReadOnly] = [true]] = await query<[boolean]>(statement)

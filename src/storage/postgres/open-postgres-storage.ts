@@ -8,10 +8,11 @@ import type { MigrateOptions, MigrationStatus } from '../database-tasks.ts'
 import { createIndexedWords } from '../index-next-users.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { reportingCommits } from '../storage-report.ts'
+import { UnusableDatabase } from '../unusable-database.ts'
 import { createWordFiller, fillWords } from '../word-filler.ts'
 import { createContendedWrites } from './contended-writes.ts'
 import { createUserCreate } from './create-users.ts'
-import { readHistory, refuseUnfinishedCopy } from './inspect-schema.ts'
+import { readHistory, refuseUnfinishedCopy, requireAllRows } from './inspect-schema.ts'
 import { openConnections } from './open-connections.ts'
 import { createPostgresBanStore } from './postgres-ban-store.ts'
 import { type Connections, createPostgresSharedStatements } from './postgres-connections.ts'
@@ -34,6 +35,8 @@ const PING = {
   text: `
     SELECT current_setting('transaction_read_only') = 'on', EXISTS (SELECT FROM users WHERE id = 1)`,
 }
+
+const HIDING = 'row-level security hides rows'
 
 /** After this time without use, which is less than a minute, the server is left alone. It may then sleep. */
 const IDLE_AFTER_MS = 55_000
@@ -125,6 +128,7 @@ async function waitFor<T>(work: () => Promise<T>): Promise<T> {
 }
 
 async function prepare(connections: Connections, options: OpenStorageOptions): Promise<void> {
+  await requireAllRows(connections)
   if (options.ifMissing === 'create') {
     await migratePostgres({ connections, now: options.now })
     await beginEmptyWords(connections)
@@ -190,7 +194,7 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
 /** Users in the table `users`. Those calls of one turn of the event loop that do the same share statements. */
 function createUsers(
   connections: Connections,
-  { now, steadyNow }: Pick<OpenStorageOptions, 'now' | 'steadyNow'>,
+  { now, steadyNow, onWarning }: OpenStorageOptions,
 ): Omit<UserRepository, 'requireRoom'> {
   const reads = createShortReads(connections, steadyNow)
   const parts = { connections, reads, contended: createContendedWrites(), now, steadyNow }
@@ -199,6 +203,20 @@ function createUsers(
     ...createPostgresUserLists(connections),
     ...createUserUpdates(parts),
     create: createUserCreate(parts),
-    ping: () => connections.ping(PING),
+    ping: createPing(connections, onWarning),
+  }
+}
+
+/** Says once what must be mended. */
+function createPing(connections: Connections, onWarning: OpenStorageOptions['onWarning']) {
+  let wasHiding = false
+  return async () => {
+    await requireAllRows(connections).catch((error: unknown) => {
+      if (error instanceof UnusableDatabase && !wasHiding) onWarning?.(HIDING, error)
+      wasHiding ||= error instanceof UnusableDatabase
+      throw error
+    })
+    wasHiding = false
+    await connections.ping(PING)
   }
 }

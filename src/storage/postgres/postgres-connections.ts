@@ -40,6 +40,8 @@ export type Share = 'short' | 'list' | 'write' | 'long' | 'whole'
 export interface WriteOptions<T> {
   /** By default `write`. */
   readonly share?: Share
+  /** From the call to its end, if that is sooner than for other short work. */
+  readonly withinMs?: number
   /** How many writes of callers are done with the result. Left out for housekeeping, which does none. */
   readonly countWrites?: (result: T) => number
 }

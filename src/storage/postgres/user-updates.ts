@@ -107,8 +107,9 @@ export function createUserUpdates(
     ])
   })
 
-  const change = joinWrites<Change, StoredUser>(async changes => {
+  const change = joinWrites<Change, StoredUser>(async (changes, options) => {
     const rows = await connections.write<[id: number]>(CHANGE, columnsOf(changes.map(toRow)), {
+      ...options,
       countWrites: ({ length }) => length,
     })
     const changed = new Set(rows.map(([id]) => id))
@@ -118,9 +119,10 @@ export function createUserUpdates(
   })
 
   const remove = joinWrites<{ readonly id: number; readonly xmin?: string }, boolean>(
-    async deletes => {
+    async (deletes, options) => {
       const values = columnsOf(deletes.map(({ id, xmin }) => [id, xmin]))
       const rows = await connections.write<[id: number, isDeleted: boolean]>(DELETE, values, {
+        ...options,
         countWrites: found => deletes.length - found.filter(([, isDeleted]) => !isDeleted).length,
       })
       const found = new Map(rows)

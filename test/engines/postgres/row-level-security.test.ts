@@ -1,0 +1,61 @@
+import { describe, expect, test } from 'vitest'
+import { openManagedApp } from '../../support/management-requests.ts'
+import { problemsOfStart } from '../../support/open-test-app.ts'
+import { startPgBouncer } from '../../support/pgbouncer.ts'
+import { asServingRole, tasksOn } from '../../support/postgres-connections.ts'
+import { newPostgresDatabase, queryPostgres } from '../../support/postgres-databases.ts'
+import { canUsePgBouncer } from '../../support/programs.ts'
+
+const WHY = 'row-level security of users hides rows from this role: disable it'
+
+type WayTo = (url: string) => string | Promise<string>
+
+const WAYS: [string, WayTo][] = [['a server', url => url]]
+if (canUsePgBouncer) WAYS.push(['PgBouncer', startPgBouncer])
+
+describe.each(WAYS)('behind %s', (_, wayTo) => {
+  /** A service of a role that does not own the tables, and has all rows. */
+  async function openFiltered() {
+    const owners = await newPostgresDatabase()
+    const DATABASE_URL = await wayTo(await asServingRole(owners))
+    await tasksOn(owners).migrate()
+    const secure = (action: string) =>
+      queryPostgres(owners, `ALTER TABLE users ${action} ROW LEVEL SECURITY`)
+    return { DATABASE_URL, secure }
+  }
+
+  test('a start is refused where row-level security hides users', async () => {
+    const { DATABASE_URL, secure } = await openFiltered()
+    await secure('ENABLE')
+    const problems = await problemsOfStart({ env: { DATABASE_URL } })
+    expect(problems).toEqual([expect.stringContaining(WHY)])
+  })
+
+  test('GET /readyz is 503 once row-level security hides users, and a line names it', async () => {
+    const { DATABASE_URL, secure } = await openFiltered()
+    const { http, logLines } = await openManagedApp({ env: { DATABASE_URL } })
+    const user = { name: 'Ann', email: 'ann@example.com' }
+    await http.post('/users').send({ user }).expect(201)
+    await secure('ENABLE')
+    for (let asked = 0; asked < 2; asked++) await http.get('/readyz').expect(503)
+    const lines = logLines.filter(({ msg }) => msg === 'row-level security hides rows')
+    expect(lines).toMatchObject([{ err: { message: expect.stringContaining(WHY) } }])
+    await secure('DISABLE')
+    await http.get('/readyz').expect(200)
+    expect((await http.get('/users').expect(200)).body).toMatchObject([{ name: 'Ann' }])
+  })
+})
+
+test('hidden users are no empty list and no deletions', async () => {
+  const owners = await newPostgresDatabase()
+  const DATABASE_URL = await asServingRole(owners)
+  await tasksOn(owners).migrate()
+  const { http } = await openManagedApp({ env: { DATABASE_URL } })
+  await http
+    .post('/users')
+    .send({ user: { name: 'Ann', email: 'ann@example.com' } })
+    .expect(201)
+  await queryPostgres(owners, 'ALTER TABLE users ENABLE ROW LEVEL SECURITY')
+  for (const path of ['/users', '/users/1', '/users/changes'])
+    expect((await http.get(path)).status).toBeGreaterThanOrEqual(500)
+})
