@@ -59,7 +59,7 @@ export interface AppDependencies {
   >
 }
 
-/** The response headers that scripts of another origin may read. */
+/** The response headers that scripts of another origin may read: all that the document names, and those of other answers. */
 const EXPOSED_HEADERS = [
   'ETag',
   'Link',
@@ -70,6 +70,12 @@ const EXPOSED_HEADERS = [
   'RateLimit-Policy',
   'Retry-After',
   'Idempotency-Replayed',
+  'Preference-Applied',
+  'Allow',
+  'Accept-Patch',
+  'Accept-Encoding',
+  'WWW-Authenticate',
+  'Content-Disposition',
 ]
 
 const PREFLIGHT_MAX_AGE_SECONDS = 600

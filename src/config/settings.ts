@@ -5,6 +5,7 @@ import { findUnknownSettings, type UnknownSetting } from './did-you-mean.ts'
 import { readEnvFile } from './env-file.ts'
 import { isPostgresUrl, locatePostgres, POSTGRES_VARIABLES } from './postgres-url.ts'
 import { redisUrl } from './redis-url.ts'
+import { FILE_VARIABLES, readSecretFiles } from './secret-files.ts'
 import { maskCredentials } from './url-parts.ts'
 import * as values from './values.ts'
 
@@ -201,15 +202,20 @@ export function loadConfig(
 }
 
 /**
- * Reads each setting from the environment, otherwise from a `.env` file. An empty variable counts as unset. `problems` has a
+ * Reads each setting from the environment, otherwise from a `.env` file; secrets also from files that these name. An empty variable counts as unset. `problems` has a
  * line for each wrong value or line of the file; without any, `config` is complete.
  */
 export function readSettings(environment: Environment, path = '.env') {
   const dotenv = readEnvFile(path)
-  const { config, problems } = checkSettings(merge(dotenv.values, environment))
-  const known = [...Object.keys(VARIABLES), ...POSTGRES_VARIABLES]
+  const places = [
+    readSecretFiles(dotenv.values, path),
+    readSecretFiles(environment, 'the environment'),
+  ]
+  const { config, problems } = checkSettings(merge(...places.map(({ values }) => values)))
+  const known = [...Object.keys(VARIABLES), ...FILE_VARIABLES, ...POSTGRES_VARIABLES]
   const unknown = findUnknownSettings(environment, dotenv.values, known)
-  return { config, problems: [...dotenv.problems, ...problems], unknown }
+  const ofFiles = places.flatMap(place => place.problems)
+  return { config, problems: [...dotenv.problems, ...ofFiles, ...problems], unknown }
 }
 
 /** Parses the texts of variables. An empty one counts as unset. */

@@ -80,11 +80,36 @@ export const trustedProxies: ValueKind<number | readonly string[]> = kindFrom(
   z.string().transform(text => (/^\d{1,3}$/.test(text) ? Number(text) : parseList(text, isProxy))),
 )
 
-/** The origins for CORS; `*` for all. */
-export const origins = listOrAll(
-  'origins such as https://app.example.com',
-  text => /^https?:\/\/[^*]+$/.test(text) && URL.canParse(text) && new URL(text).origin === text,
-)
+/** Texts that are nearly an origin, and what is wrong with them. */
+const NO_ORIGINS: readonly (readonly [form: RegExp, why: string])[] = [
+  [/\*/, 'a wildcard stands for no origins: list each, or * alone for all'],
+  [/^[^:/]+(?::\d+)?\/?$/, 'it has no scheme: write one before it, such as https://'],
+  [/\/$/, 'it ends with a slash: leave it out'],
+  [/^(?:http:.*:80|https:.*:443)$/i, 'browsers leave out the default port'],
+  [/[A-Z]/, 'browsers send it in lower case'],
+]
+
+/** The origins for CORS, as browsers and the shells around them send them; `*` for all. */
+export const origins: ValueKind<readonly string[] | '*'> = {
+  mayBe:
+    'a comma-separated list of origins such as https://app.example.com or capacitor://localhost, or *',
+  read: (text, _variables, refuse) => {
+    if (text.trim() === '*') return '*'
+    const entries = text.split(',').map(entry => entry.trim())
+    const wrong = entries.filter(entry => !isOrigin(entry))
+    for (const entry of wrong) {
+      const [, why] = NO_ORIGINS.find(([form]) => form.test(entry)) ?? []
+      refuse({ text: entry, why: why ?? 'it is no origin' })
+    }
+    return wrong.length === 0 ? entries : undefined
+  },
+}
+
+/** Whether browsers send the text as an Origin. Schemes that URLs have no origin for are those of shells and extensions. */
+function isOrigin(text: string): boolean {
+  if (!/^https?:/.test(text)) return /^[a-z][a-z\d+.-]*:\/\/[a-z\d._~-]+(?::\d{1,5})?$/.test(text)
+  return !text.includes('*') && URL.canParse(text) && new URL(text).origin === text
+}
 
 /** The hosts that requests may ask for; `*` for all. As in a URL, IPv6 may be in brackets, and a name may end with a dot. */
 export const hostNames = listOrAll(

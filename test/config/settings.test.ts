@@ -133,6 +133,27 @@ describe('loadConfig accepts', () => {
       'https://a.example, http://b:5173',
       { corsOrigins: ['https://a.example', 'http://b:5173'] },
     ],
+    ...[
+      ...[
+        'capacitor://localhost',
+        'ionic://localhost',
+        'tauri://localhost',
+        'app://-',
+        'http://[::1]:8080',
+      ],
+      ...[
+        'moz-extension://0b5d6a1e-6f2c-4c1e-9d3b-8a7f2e4c5d60',
+        'vscode-webview://1a',
+        'http://b:443',
+      ],
+    ].map(
+      origin =>
+        ['CORS_ORIGINS', origin, { corsOrigins: [origin] }] satisfies [
+          VariableName,
+          string,
+          object,
+        ],
+    ),
     ['BODY_LIMIT', '1b', { bodyLimitBytes: 1 }],
     ['BODY_LIMIT', '2048', { bodyLimitBytes: 2048 }],
     ['BODY_LIMIT', '64 KB', { bodyLimitBytes: 65_536 }],
@@ -188,11 +209,6 @@ const REFUSED: readonly (readonly [VariableName, RegExp, string])[] = [
     'users.example:3000|[::1]:3000|[127.0.0.1]|*.example|*,users.example|https://users.example|users.example,|users..example|münchen.example',
   ],
   ['LOG_LEVEL', /one of fatal, .*silent/, 'verbose|INFO|30|%s'],
-  [
-    'CORS_ORIGINS',
-    /origins.*\*/,
-    'https://app.example/|https://app.example:443|https://APP.example|https://*.example|app.example|ftp://app.example|null|*,https://app.example',
-  ],
   ['BODY_LIMIT', /1b to 100mb/, '0|10%|101mb|1gb|1.5mb|-1|kb|1e3|9999999999999999'],
   ['KEEP_ALIVE_TIMEOUT', /1s to 1 hour/, '0|999ms|61 minutes|never'],
   ['PASSWORD_MIN_LENGTH', /1 to 128/, '0|129|-8|8.5|eight'],
@@ -313,6 +329,28 @@ describe('wrong values:', () => {
     if (token.length > 1) expect(line).not.toContain(token.slice(0, 6))
   })
 
+  test.each([
+    ['https://app.example/', 'it ends with a slash: leave it out'],
+    ['tauri://localhost/', 'it ends with a slash: leave it out'],
+    ['https://app.example:443', 'browsers leave out the default port'],
+    ['http://localhost:80', 'browsers leave out the default port'],
+    ['https://*.example', 'a wildcard stands for no origins: list each, or * alone for all'],
+    ['app.example', 'it has no scheme: write one before it, such as https://'],
+    ['localhost:3000/', 'it has no scheme: write one before it, such as https://'],
+    ['https://APP.example', 'browsers send it in lower case'],
+    ['null', 'it has no scheme: write one before it, such as https://'],
+    ['*', 'a wildcard stands for no origins: list each, or * alone for all'],
+    ['https://', 'it ends with a slash: leave it out'],
+    ['https://app.example/path', 'it is no origin'],
+    ['capacitor:localhost', 'it is no origin'],
+    ['', 'it is no origin'],
+  ])('CORS_ORIGINS names what is wrong with %s among others', (origin, why) => {
+    const problems = problemsOf({ CORS_ORIGINS: `https://a.example, ${origin}` })
+    expect(problems.map(line => line.split('; it may be ')[0])).toEqual([
+      `CORS_ORIGINS was "${origin}", but ${why}`,
+    ])
+  })
+
   test.each<[VariableName, string, string]>([
     ['DATABASE_URL', 'mysql://user:s3cret@host/db', '"mysql://***@host/db"'],
     ['DATABASE_URL', 'ann_1:s3cret@host/db', '"***"'],
@@ -323,7 +361,11 @@ describe('wrong values:', () => {
     ['REDIS_URL', 'default:s3cret', '"default:***"'],
     ['REDIS_URL', ':s3cret', '"***"'],
     ['REDIS_URL', 'redis-cli -h h -a s3cret', '"***"'],
-    ['CORS_ORIGINS', 'https://ann:s3cret@app.example', '"https://***@app.example"'],
+    [
+      'CORS_ORIGINS',
+      'https://ann:s3cret@app.example',
+      '"https://***@app.example", but it is no origin',
+    ],
     ['LIMITS_FILE', 'https://x/limits?access_token=s3cret', '"https://x/limits?access_token=***"'],
     ['LIMITS_FILE', 'https://x/limits?next=token=s3cret', '"https://x/limits?next=token=***"'],
   ])('%s masks the credentials of %j in its refusal', (name, text, shown) => {
@@ -422,6 +464,69 @@ describe('the lines of a .env file', () => {
       expect.stringMatching(/^PORT was "http"/),
       expect.stringMatching(/^LOG_LEVEL was "loud"/),
     ])
+  })
+})
+
+describe('a secret in a file', () => {
+  const fileOf = (text: string | Buffer) => {
+    const path = join(temporaryFolder(), 'secret')
+    writeFileSync(path, text)
+    return path
+  }
+
+  test.each([
+    ['MANAGEMENT_TOKEN', LONG_TOKEN, { managementToken: LONG_TOKEN }],
+    ['DATABASE_URL', ':memory:', { database: { path: ':memory:' } }],
+    ['REDIS_URL', 'redis://:s3cret@cache', { redis: {} }],
+  ])(
+    'is the value of %s, without its line end, from the environment or .env',
+    (name, text, config) => {
+      for (const end of ['', '\n', '\r\n']) {
+        const variables = { [`${name}_FILE`]: fileOf(`${text}${end}`) }
+        const dotenv = dotenvOf(`${name}_FILE=${variables[`${name}_FILE`]}\n`)
+        for (const read of [readSettings(variables, NO_DOTENV), readSettings({}, dotenv)]) {
+          expect(read).toMatchObject({ config, problems: [], unknown: [] })
+        }
+      }
+    },
+  )
+
+  test('that the environment names wins over .env, in either form there', () => {
+    const variables = { MANAGEMENT_TOKEN_FILE: fileOf(LONG_TOKEN) }
+    const other = 'x'.repeat(20)
+    for (const dotenv of [`MANAGEMENT_TOKEN=${other}`, `MANAGEMENT_TOKEN_FILE=${fileOf(other)}`]) {
+      const { config } = readSettings(variables, dotenvOf(dotenv))
+      expect(config.managementToken).toBe(LONG_TOKEN)
+    }
+    const path = fileOf(other)
+    const read = readSettings(
+      { MANAGEMENT_TOKEN: LONG_TOKEN, DATABASE_URL_FILE: '' },
+      dotenvOf(`MANAGEMENT_TOKEN_FILE=${path}`),
+    )
+    expect([read.config.managementToken, read.problems]).toEqual([LONG_TOKEN, []])
+  })
+
+  test('that cannot be used stops the start with a line that does not show it', () => {
+    const [token, empty, binary] = [fileOf(LONG_TOKEN), fileOf('\n'), fileOf(Buffer.of(0xff))]
+    const problems = (variables: Environment) => problemsOf(variables, NO_DOTENV)
+    const file = (path: string, why: string) => [
+      `MANAGEMENT_TOKEN_FILE was ${JSON.stringify(path)}, but ${why}; it may be the path of a file that holds the value`,
+    ]
+    expect(problems({ MANAGEMENT_TOKEN_FILE: empty })).toEqual(file(empty, 'the file is empty'))
+    expect(problems({ MANAGEMENT_TOKEN_FILE: binary })).toEqual(
+      file(binary, 'it cannot be read (it is not UTF-8)'),
+    )
+    expect(problems({ MANAGEMENT_TOKEN_FILE: '/nowhere/token' })[0]).toMatch(
+      /^MANAGEMENT_TOKEN_FILE was "\/nowhere\/token", but it cannot be read \(/,
+    )
+    const both = { MANAGEMENT_TOKEN: LONG_TOKEN, MANAGEMENT_TOKEN_FILE: token }
+    expect(problems(both)).toEqual(
+      file(token, 'MANAGEMENT_TOKEN is set in the environment too: leave one of them out'),
+    )
+    const dotenv = dotenvOf(`MANAGEMENT_TOKEN=${LONG_TOKEN}\nMANAGEMENT_TOKEN_FILE=${token}\n`)
+    expect(problemsOf({}, dotenv)).toHaveLength(1)
+    const [short = ''] = problems({ MANAGEMENT_TOKEN_FILE: fileOf('s3cret') })
+    expect(short).toMatch(/^MANAGEMENT_TOKEN was "\*\*\*"; it may be 16 to 1000 characters/)
   })
 })
 

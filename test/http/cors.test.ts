@@ -8,11 +8,14 @@ const APP = 'https://app.example.com'
 const ADMIN = 'http://localhost:8080'
 const STRANGER = 'https://evil.example'
 
-const LIST = { CORS_ORIGINS: `${APP}, ${ADMIN}` }
+const SHELLS = ['capacitor://localhost', 'tauri://localhost', 'chrome-extension://abcdefgh']
+
+const LIST = { CORS_ORIGINS: [APP, ADMIN, ...SHELLS].join(', ') }
 
 const EXPOSED = [
   ...['ETag', 'Link', 'Location', 'X-Total-Count', 'X-Request-Id', 'RateLimit'],
-  ...['RateLimit-Policy', 'Retry-After', 'Idempotency-Replayed'],
+  ...['RateLimit-Policy', 'Retry-After', 'Idempotency-Replayed', 'Preference-Applied', 'Allow'],
+  ...['Accept-Patch', 'Accept-Encoding', 'WWW-Authenticate', 'Content-Disposition'],
 ]
 
 const ASKED = 'content-type,if-match,idempotency-key,x-request-id'
@@ -83,13 +86,32 @@ test('without CORS_ORIGINS no answer has a CORS header', async () => {
   }
 })
 
+/** The names of all response headers of a document. */
+function headersIn(part: unknown): string[] {
+  if (typeof part !== 'object' || part === null) return []
+  const isAnswer = 'description' in part && 'headers' in part && !('in' in part)
+  const own = isAnswer ? Object.keys(part.headers as object) : []
+  return [...own, ...Object.values(part).flatMap(headersIn)]
+}
+
+test('scripts may read every header of the document', async () => {
+  const { http } = await openTestApp({ keys: [{ name: 'web' }] })
+  const { body } = await http.get('/openapi.json').expect(200)
+  const named = new Set([...headersIn(body.paths), ...headersIn(body.components.responses)])
+  expect(named.size).toBeGreaterThan(8)
+  expect(EXPOSED).toEqual(expect.arrayContaining([...named]))
+})
+
 describe('CORS_ORIGINS as a list', () => {
   const app = shareTestApp({ env: LIST })
 
-  test.each([APP, ADMIN])('lets %s read answers and names what it may see', async origin => {
-    for (const answer of await askEach(app, origin)) expectReadable(answer, origin)
-    await expectPreflights(app, origin, origin)
-  })
+  test.each([APP, ADMIN, ...SHELLS])(
+    'lets %s read answers and names what it may see',
+    async origin => {
+      for (const answer of await askEach(app, origin)) expectReadable(answer, origin)
+      await expectPreflights(app, origin, origin)
+    },
+  )
 
   // Caches reuse an answer without an Origin for requests with one.
   test.each([

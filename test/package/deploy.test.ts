@@ -148,12 +148,17 @@ const CONFINED = z.object({
 
 const COMPOSE = z.object({
   services: z.strictObject({
-    users: CONFINED.extend({ build: z.literal('.'), init: z.literal(true) }),
+    users: CONFINED.extend({
+      build: z.literal('.'),
+      init: z.literal(true),
+      secrets: z.array(z.string()),
+    }),
     postgres: CONFINED.extend({ user: z.literal('postgres') }),
     redis: CONFINED.extend({ user: z.literal('redis') }),
     prometheus: CONFINED.extend({ user: z.literal('nobody') }),
     grafana: CONFINED,
   }),
+  secrets: z.record(z.string(), z.strictObject({ file: z.string() })),
   volumes: z.record(z.string(), z.null()),
 })
 
@@ -161,7 +166,7 @@ const COMPOSE = z.object({
 const SECRET = 's3cret-of-16-or-more-characters'
 
 describe('compose.yaml', () => {
-  const { services, volumes } = COMPOSE.parse(readYaml('compose.yaml'))
+  const { services, secrets, volumes } = COMPOSE.parse(readYaml('compose.yaml'))
   const { users, postgres, redis, prometheus, grafana } = services
 
   /** The variables of a service, as compose fills them in from the environment of its caller. */
@@ -172,9 +177,9 @@ describe('compose.yaml', () => {
   }
 
   function filledIn(text: string, caller: Environment): string {
-    return text.replaceAll(/\$\{(\w+):([-+])([^}]*)\}/g, (_, from, sign, other) => {
-      const value = caller[from] || ''
-      return sign === '+' ? value && other : value || other
+    return text.replaceAll(/\$\{(\w+)(:?)([-+])([^}]*)\}/g, (_, from, colon, sign, other) => {
+      const value = caller[from] || (colon === '' ? caller[from] : undefined)
+      return sign === '+' ? (value === undefined ? '' : other) : (value ?? other)
     })
   }
 
@@ -236,6 +241,25 @@ describe('compose.yaml', () => {
       expect(runs).toEqual([`${replicas}`, `127.0.0.1:${ports}:3000`])
     },
   )
+
+  test('takes what is secret from files, each of which its lines name', () => {
+    const caller = {
+      ...exportedVariables('USER_RECORDS_DATABASE='),
+      USER_RECORDS_DATABASE: '',
+      USER_RECORDS_REDIS: '',
+    }
+    const environment = environmentOf(users, caller)
+    expect(environment).toMatchObject({ DATABASE_URL: '', REDIS_URL: '', MANAGEMENT_TOKEN: '' })
+    expect(environment.MANAGEMENT_PORT).toBe('9464')
+    for (const [name, { file }] of Object.entries(secrets)) {
+      expect(users.secrets).toContain(name)
+      expect(filledIn(file, caller)).toBe(`./secrets/${name}`)
+      expect(filledIn(file, {})).toBe('/dev/null')
+      const variable = `${name.toUpperCase()}_FILE`
+      expect(environment[variable]).toBe(`/run/secrets/${name}`)
+      expect(environmentOf(users)[variable]).toBe('')
+    }
+  })
 
   test('has no password of its own, and does not start Grafana without one', () => {
     expect(environmentOf(postgres).POSTGRES_PASSWORD).toBe('')
