@@ -200,17 +200,21 @@ CREATE TRIGGER api_keys_deleted AFTER DELETE ON api_keys BEGIN
 END;
 
 -- Which clients a rule of the limits denies, and until when, in milliseconds since the epoch. lasts_ms is the length of the ban
--- when it was made: even if the clock is set back, no more than that is left of it.
+-- when it was made: even if the clock is set back, no more than that is left of it. A lifted ban has a negative length, and stays until
+-- it would have ended, so that each process finds it. Processes read the rows that changed last, by changed_at.
 CREATE TABLE bans (
   rule TEXT NOT NULL,
   client_key TEXT NOT NULL,
   ends_at INTEGER NOT NULL,
-  lasts_ms INTEGER,
+  lasts_ms INTEGER NOT NULL,
+  changed_at INTEGER NOT NULL DEFAULT 0,
   CONSTRAINT bans_primary_key PRIMARY KEY (rule, client_key)
 ) STRICT, WITHOUT ROWID;
 
 -- The order in which bans end and are listed.
 CREATE INDEX bans_by_end ON bans (ends_at);
+
+CREATE INDEX bans_by_change ON bans (changed_at);
 
 -- The clock by which bans end: offset_ms and the milliseconds since the machine started, for the start named boot_id (Linux). The first
 -- process after a start writes it, and the others obey it, so that a clock that is set later shortens no ban.
@@ -220,35 +224,3 @@ CREATE TABLE ban_clock (
   offset_ms INTEGER NOT NULL,
   CONSTRAINT ban_clock_singleton CHECK (singleton = 1)
 ) STRICT;
-
--- Which process has changed the bans: `mark` is random and new with each change. A process reads the rows of the others. It sets
--- is_acting for the time of its transaction; a change without that belongs to the writer ''. changed_at is in seconds since the epoch.
-CREATE TABLE ban_changes (
-  writer TEXT CONSTRAINT ban_changes_primary_key PRIMARY KEY,
-  mark INTEGER NOT NULL DEFAULT 0,
-  changed_at INTEGER NOT NULL DEFAULT (unixepoch()),
-  is_acting INTEGER NOT NULL DEFAULT 0
-) STRICT, WITHOUT ROWID;
-
-INSERT INTO ban_changes (writer) VALUES ('');
-
--- Each of these three writes a new mark of its writer.
-CREATE TRIGGER bans_inserted AFTER INSERT ON bans BEGIN
-  UPDATE ban_changes SET mark = abs(random() % 281474976710656), changed_at = unixepoch()
-  WHERE writer = coalesce((SELECT writer FROM ban_changes WHERE is_acting), '');
-END;
-
-CREATE TRIGGER bans_updated AFTER UPDATE ON bans BEGIN
-  UPDATE ban_changes SET mark = abs(random() % 281474976710656), changed_at = unixepoch()
-  WHERE writer = coalesce((SELECT writer FROM ban_changes WHERE is_acting), '');
-END;
-
-CREATE TRIGGER bans_deleted AFTER DELETE ON bans BEGIN
-  UPDATE ban_changes SET mark = abs(random() % 281474976710656), changed_at = unixepoch()
-  WHERE writer = coalesce((SELECT writer FROM ban_changes WHERE is_acting), '');
-END;
-
--- The rows of processes that have made no change for a day are deleted when a process makes its first one.
-CREATE TRIGGER ban_changes_inserted AFTER INSERT ON ban_changes BEGIN
-  DELETE FROM ban_changes WHERE writer <> '' AND changed_at < unixepoch() - 86400;
-END;

@@ -1,6 +1,6 @@
 import type { RequestHandler } from 'express'
 import { ServiceError } from '../errors.ts'
-import type { Ban } from './ban-store.ts'
+import type { BanKey } from './ban-store.ts'
 import { counterText } from './counter-store.ts'
 import { BLOCKED } from './filter-handlers.ts'
 import { guardRule, type RuleParts } from './guard-rule.ts'
@@ -143,7 +143,7 @@ const KNOWN_AFTER_MS = 10_000
  * other services know the ban, which they see by the count until then, but never beyond half of it. A failure is logged.
  */
 export async function forgetStrikes(
-  { rule, clientKey: key }: Pick<Ban, 'rule' | 'clientKey'>,
+  { rule, clientKey: key }: BanKey,
   { store, notices }: StrikeOptions,
   bannedForMs = 0,
 ): Promise<void> {

@@ -1,11 +1,11 @@
 import { clearInterval, setInterval } from '../timers.ts'
-import { follow } from '../waiting/follow.ts'
+import { repeat } from '../waiting/follow.ts'
 import { withinPatience } from '../waiting/patience.ts'
-import { type Ban, type BanStore, remainingOf } from './ban-store.ts'
+import { type Ban, type BanKey, type BanStore, remainingOf } from './ban-store.ts'
 import { createRuleMaps } from './rule-maps.ts'
 
 /** A client that a rule may have banned. */
-export interface BanId extends Pick<Ban, 'rule' | 'clientKey'> {
+export interface BanId extends BanKey {
   /** Bans of rules in dry run are apart from those of all others, and stay in memory. */
   readonly isDryRun?: boolean | undefined
 }
@@ -35,11 +35,14 @@ const SAVE_PATIENCE_MS = 500
 /** How many bans are saved at once when the store takes them again. */
 const MAX_SAVES = 100
 
-/** A change must take effect within two seconds, of which reading 100,000 bans takes 0.2. */
+/** A change must take effect within two seconds. */
 const FOLLOW_EVERY_MS = 500
 
-/** How much the clocks of two processes of one store may differ. */
-const MAX_SKEW_MS = 1000
+/** All bans are read again after this time: a change may have been committed late, or by hand. */
+const READ_ALL_EVERY_MS = 60_000
+
+/** Half of the time for which the store tells recent changes. */
+const MAX_GAP_MS = 5000
 
 interface Entry {
   /** As the store has it, unless its rule is in dry run. */
@@ -48,55 +51,82 @@ interface Entry {
   readonly endsAt: number
   /** Whether saving it may replace an earlier ban, which has ended by the clock here but perhaps not by that of the store. */
   readonly replaces: boolean
-  /** The number of the first read of the store that must find it. Infinity while it is not saved. */
-  firstRead: number
+  /** False until the store has it; that of a rule in dry run stays here. */
+  isSaved: boolean
+  /** Greater for what this process has made or saved later. What is being read may not have it. 0 for what was read. */
+  serial: number
 }
 
 /** Reads the bans in the store, and then follows its changes. Rejects when it cannot be read. */
 export async function openBanList(options: BanListOptions) {
   const { store, monotonicNow, maxBans = MAX_BANS } = options
-  let known = createRuleMaps<Entry>(maxBans)
-  let reads = 0
+  const known = createRuleMaps<Entry>(maxBans)
+  let serial = 0
+  let isOpen = false
+  /** By the monotonic clock: when the last read began that succeeded, and the last one of all bans. */
+  let readAt = -Infinity
+  let readAllAt = -Infinity
   const saves = new Map<Entry, Promise<boolean>>()
 
   const offset = (await store.now()) - monotonicNow()
   /** The time by the clock of the store. */
   const now = () => offset + monotonicNow()
 
-  const get = (id: BanId, from = known) => from.get(mapOf(id), id.clientKey)
+  const get = (id: BanId) => known.get(mapOf(id), id.clientKey)
   const drop = (id: BanId) => known.delete(mapOf(id), id.clientKey)
-  const put = (entry: Entry, into = known) => into.set(mapOf(entry.ban), entry.ban.clientKey, entry)
 
-  function toEntry(ban: Ban & BanId, { firstRead = 0, replaces = false } = {}): Entry {
-    return { ban, endsAt: monotonicNow() + remainingOf(ban, now()), replaces, firstRead }
+  function put(ban: Ban & BanId, how: { isSaved: boolean; serial: number; replaces?: boolean }) {
+    const endsAt = monotonicNow() + remainingOf(ban, now())
+    const entry: Entry = { ban, endsAt, replaces: false, ...how }
+    known.set(mapOf(ban), ban.clientKey, entry)
+    return entry
   }
 
-  /** Obeys a ban that is in the store. A read that has already begun may not find it. */
-  const obey = (ban: Ban) => put(toEntry(ban, { firstRead: reads + 1 }))
+  /** Obeys a ban that is in the store. */
+  const obey = (ban: Ban) => put(ban, { isSaved: true, serial: ++serial })
 
-  /** Replaces what is known by what the store has, except for what it may lack: see `firstRead`. */
-  async function read(): Promise<void> {
-    const number = ++reads
-    const found = createRuleMaps<Entry>(maxBans)
-    const changed: Ban[] = []
+  /** Takes over what the store says of a client, unless this process knows it better. `begun` is the serial when the read began. */
+  function take(ban: Ban, begun: number): Entry | undefined {
+    const entry = get(ban)
+    const isNewer = entry !== undefined && (!entry.isSaved || entry.serial > begun)
+    const isLifted = ban.lastsMs < 0
+    const isKnown = isLifted ? entry === undefined : entry?.ban.endsAt === ban.endsAt
+    if (isNewer || isKnown) return entry
+    if (isLifted) drop(ban)
+    const taken = isLifted ? undefined : put(ban, { isSaved: true, serial: 0 })
+    if (isOpen) options.onForeignChange(ban)
+    return taken
+  }
+
+  async function readAll(begun: number): Promise<void> {
+    const found = new Set<Entry | undefined>()
     for await (const part of store.load()) {
-      for (const ban of part) {
-        const entry = get(ban)
-        const isKnown = entry?.ban.endsAt === ban.endsAt
-        put(isKnown ? entry : toEntry(ban), found)
-        if (!isKnown) changed.push(ban)
-      }
+      for (const ban of part) found.add(take(ban, begun))
     }
     known.forEach(entry => {
-      const { ban, firstRead } = entry
-      const isGone = get(ban, found) === undefined
-      // Not lifted, but deleted by a process for which it has ended.
-      const isEnding = isGone && ban.endsAt - now() < MAX_SKEW_MS
-      if (firstRead > number || isEnding) put(entry, found)
-      else if (isGone) changed.push(ban)
+      const { ban, isSaved } = entry
+      const isExpected = found.has(entry) || ban.endsAt <= now()
+      if (isExpected || !isSaved || entry.serial > begun) return
+      // It was lifted during a failure, or deleted by hand.
+      drop(ban)
+      options.onForeignChange(ban)
     })
-    known = found
-    if (number > 1) changed.forEach(options.onForeignChange)
+  }
+
+  /** Reads what has changed; all bans after a failure, a pause, and once a minute. */
+  async function read(): Promise<void> {
+    const begun = serial
+    const begunAt = monotonicNow()
+    const isPartEnough = begunAt - readAt <= MAX_GAP_MS && begunAt - readAllAt < READ_ALL_EVERY_MS
+    readAt = -Infinity
+    const recent = isPartEnough ? await store.recent() : undefined
+    if (recent === undefined) {
+      await readAll(begun)
+      readAllAt = begunAt
+    } else {
+      for (const ban of recent) take(ban, begun)
+    }
+    readAt = begunAt
   }
 
   /** Returns false if the store has a ban of that client already, which is obeyed instead. */
@@ -109,7 +139,8 @@ export async function openBanList(options: BanListOptions) {
       // It may have been lifted.
       if (ban !== undefined && get(ban) === entry) obey(ban)
     }
-    entry.firstRead = reads + 1
+    entry.isSaved = true
+    entry.serial = ++serial
     return isFirst
   }
 
@@ -122,20 +153,20 @@ export async function openBanList(options: BanListOptions) {
   /** Drops bans that have ended, and saves those again that the store has refused. */
   function tidy(): void {
     known.forEach(entry => {
-      const { ban, endsAt, firstRead } = entry
-      const isUnsaved = firstRead === Infinity && !ban.isDryRun
+      const { ban, endsAt, isSaved } = entry
       if (endsAt <= monotonicNow()) {
         // Not before it has ended by the clock of the store too: the next read would take it for a new ban.
         if (ban.endsAt <= now()) drop(ban)
-      } else if (isUnsaved && !saves.has(entry) && saves.size < MAX_SAVES) {
+      } else if (!isSaved && !ban.isDryRun && !saves.has(entry) && saves.size < MAX_SAVES) {
         startSaving(entry).catch(() => {})
       }
     })
   }
 
-  const follower = await follow({
-    revision: store.revision,
-    read,
+  await read()
+  isOpen = true
+  const follower = repeat({
+    work: read,
     everyMs: FOLLOW_EVERY_MS,
     onFailure: options.onReadFailure,
   })
@@ -170,8 +201,8 @@ export async function openBanList(options: BanListOptions) {
       const { rule, clientKey, isDryRun, forMs } = id
       // Whole milliseconds, as the store keeps them.
       const ban = { rule, clientKey, isDryRun, endsAt: Math.ceil(now() + forMs), lastsMs: forMs }
-      const entry = toEntry(ban, { firstRead: Infinity, replaces: get(id) !== undefined })
-      put(entry)
+      const replaces = get(id) !== undefined
+      const entry = put(ban, { isSaved: false, serial: ++serial, replaces })
       if (isDryRun) return true
       const saving = startSaving(entry).catch(error => {
         options.onStoreFailure(error)
@@ -193,15 +224,16 @@ export async function openBanList(options: BanListOptions) {
       }
     },
 
-    /** Reads the store again if other processes have made or lifted bans. */
+    /** Reads what other processes have changed. */
     follow: follower.run,
 
     /** Resolves when the bans that this process has made are saved, or cannot be. */
     saved: (): Promise<unknown> => Promise.allSettled(saves.values()),
 
-    /** Stops following the store. Once this resolves, the store is no longer used. */
+    /** Saves what it can. Once this resolves, the store is no longer used. */
     close: async (): Promise<void> => {
       clearInterval(tidying)
+      await withinPatience(SAVE_PATIENCE_MS, Promise.allSettled(saves.values())).catch(() => {})
       await follower.close()
     },
   }

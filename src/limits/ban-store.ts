@@ -1,11 +1,15 @@
-/** A client that a ban rule denies until the ban ends. */
-export interface Ban {
+/** Whom a rule bans. */
+export interface BanKey {
   readonly rule: string
   /** The key under which the rule counts the client. */
   readonly clientKey: string
+}
+
+/** A client that a ban rule denies until the ban ends. */
+export interface Ban extends BanKey {
   /** By the clock of its store: see `BanStore`. */
   readonly endsAt: number
-  /** The length of the ban when it was made, in milliseconds. */
+  /** The length of the ban when it was made, in milliseconds; negative for one that was lifted. */
   readonly lastsMs: number
 }
 
@@ -26,7 +30,7 @@ export interface BanQuery extends BanSelection {
   /** Also those whose key contains this text, in upper or lower case. */
   readonly keyPart?: string | undefined
   /** Only bans after this place in the order. No ban needs to be there. */
-  readonly after?: Pick<Ban, 'rule' | 'clientKey'> | undefined
+  readonly after?: BanKey | undefined
   /** The most bans to return, 1 or more. */
   readonly limit: number
 }
@@ -48,7 +52,7 @@ export interface BanStore {
   now(): Promise<number>
   /**
    * The bans that have not ended, in parts, the first to end first. The event loop runs between two parts. A ban that changes
-   * meanwhile may be missing; `revision` then differs from its earlier value.
+   * meanwhile may be missing; `recent` then has it.
    */
   load(): AsyncIterable<readonly Ban[]>
   /** The bans that have not ended, ordered by rule and then by client key, both as UTF-8. For operators: it may read all bans. */
@@ -59,12 +63,13 @@ export interface BanStore {
    * writes do.
    */
   save(ban: Ban, how?: { readonly replaces: boolean }): Promise<boolean>
-  /** Removes bans. Returns those that had not ended, the first to end first. */
+  /** Lifts bans. Returns those that had not ended, the first to end first. */
   lift(selection: BanSelection): Promise<readonly Ban[]>
   /**
-   * Differs from its last value once another process has made, changed or lifted bans. Cheap: it is called twice a second.
+   * The bans that any process has made, changed or lifted within the last ten seconds; `undefined` if they are so many that all
+   * should be read. Cheap: it is called twice a second.
    */
-  revision(): Promise<string>
+  recent(): Promise<readonly Ban[] | undefined>
 }
 
 /** The latest time that a JavaScript date can hold: ECMA-262 21.4.1.1. */

@@ -3,7 +3,7 @@ import { isIP } from 'node:net'
 import type { Request, RequestHandler } from 'express'
 import { hasLostAddress } from '../http/forwarded.ts'
 import { logText } from '../http/request-log.ts'
-import type { Ban } from './ban-store.ts'
+import type { BanKey } from './ban-store.ts'
 import { createRuleLines, type RuleLinesOptions } from './rule-lines.ts'
 import { factsOf, type LimitState } from './rules/request-facts.ts'
 import { type CompiledFilterRule, type RuleType, ruleText } from './rules/rules-schema.ts'
@@ -59,7 +59,7 @@ export function createNotices(options: RuleLinesOptions) {
     /** Logs that an operator has made a ban or lifted it, by the request of this id. */
     banChanged: (
       change: 'made' | 'lifted',
-      { rule, clientKey, banEndsAt }: Pick<Ban, 'rule' | 'clientKey'> & { banEndsAt?: string },
+      { rule, clientKey, banEndsAt }: BanKey & { banEndsAt?: string },
       requestId?: string,
     ): void => {
       const isMade = change === 'made'

@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import type { Ban, BanQuery, BanSelection, BanStore } from '../limits/ban-store.ts'
 import { nextTurn } from '../timers.ts'
 import { joinCalls } from './join-calls.ts'
@@ -23,8 +22,8 @@ export interface BanDialect {
   fromStored(stored: string): string
   /** SQL that sorts stored texts as the UTF-8 of the texts. */
   inUtf8(stored: string): string
-  /** The same program, whose changes of bans the triggers put down to `writer`. */
-  changeAs<T>(writer: string, program: Program<T>): Program<T>
+  /** SQL for the time of a change, by a clock that all processes share now. `instant` is SQL for the time by the clock of `BanStore`. */
+  changeClock(instant: string): string
   /** What to add to `steadyNow` for the clock of `BanStore`. */
   clockOffset(): Promise<number>
 }
@@ -44,12 +43,23 @@ const PAGE_ROWS = 1000
 const ENDED_A_BAN = 10
 const MAX_ENDED = 1000
 
-/** A ban of an older release on SQLite has no length, and gets one of decades. */
-const COLUMNS = 'rule, client_key, ends_at, coalesce(lasts_ms, ends_at)'
+/** Bans that have ended stay for a minute, so that other processes, whose clocks differ a little, see them end by themselves. */
+const ENDED_STAYS_MS = 60_000
+
+/** Longer than a transaction waits to be committed, as a rule. What takes longer is found when all bans are read again. */
+const RECENT_MS = 10_000
+
+/** With more changes, reading all bans costs about the same. */
+const MAX_RECENT = 10_000
+
+const COLUMNS = 'rule, client_key, ends_at, lasts_ms'
+
+/** Not lifted either. `$1` is the time. */
+const IN_FORCE = 'ends_at > $1 AND lasts_ms > 0'
 
 function selectPage(place: string): string {
   return `
-    SELECT ${COLUMNS} FROM bans WHERE ${place}
+    SELECT ${COLUMNS} FROM bans WHERE ${place} AND lasts_ms > 0
     ORDER BY ends_at, rule, client_key LIMIT ${PAGE_ROWS}`
 }
 
@@ -58,34 +68,27 @@ const SELECT_FIRST_PAGE = selectPage('ends_at > $1')
 /** The first condition is for the index, which SQLite does not use for the second. */
 const SELECT_NEXT_PAGE = selectPage('ends_at >= $1 AND (ends_at, rule, client_key) > ($1, $2, $3)')
 
-/**
- * Marks are random, so each change gives another sum. They are shifted because SQLite's sum overflows after some
- * 65,000 whole ones.
- */
-const SELECT_CHANGES = `
-  SELECT count(*) || ' ' || coalesce(sum(mark >> 16), 0) FROM ban_changes WHERE writer <> $1`
-
 /** Bans in the table `bans` of either engine. Saving a ban deletes some of those that have ended. */
 export function createBanStore({ statements, dialect, steadyNow }: BanStoreOptions): BanStore {
   const { read, transaction } = statements
   const { key, ownColumns, jsonRows, placeOf, lock, lockFree } = dialect
-  const { toStored, fromStored, inUtf8 } = dialect
-  /**
-   * The name under which triggers note changes of this process, so that they do not change its own revision. Empty,
-   * and shared, in a process that never asks for the revision.
-   */
-  let writer = ''
+  const { toStored, fromStored, inUtf8, changeClock } = dialect
+  /** The plus keeps SQLite from the index by end. */
+  const SELECT_RECENT = `
+    SELECT ${COLUMNS} FROM bans
+    WHERE changed_at > ${changeClock('$1')} - ${RECENT_MS} AND +ends_at > $1 LIMIT ${MAX_RECENT + 1}`
 
   /** In the order of keys, so that two processes wait for each other in one direction only. */
   const UPSERT = `
-    INSERT INTO bans (rule, client_key, ends_at, lasts_ms${ownColumns.names})
-    SELECT rule, client_key, ends_at, lasts_ms${ownColumns.values} FROM (
+    INSERT INTO bans (${COLUMNS}, changed_at${ownColumns.names})
+    SELECT ${COLUMNS}, ${changeClock('$3')}${ownColumns.values} FROM (
       SELECT value ->> 0 AS rule, value ->> 1 AS client_key,
         CAST(value ->> 2 AS bigint) AS ends_at, CAST(value ->> 3 AS bigint) AS lasts_ms
       FROM ${jsonRows}($1)) AS added
     WHERE true ORDER BY ${key}
-    ON CONFLICT (${key}) DO UPDATE SET ends_at = excluded.ends_at, lasts_ms = excluded.lasts_ms
-    WHERE $2 = 1 OR bans.ends_at <= $3
+    ON CONFLICT (${key}) DO UPDATE
+    SET ends_at = excluded.ends_at, lasts_ms = excluded.lasts_ms, changed_at = excluded.changed_at
+    WHERE $2 = 1 OR bans.ends_at <= $3 OR bans.lasts_ms < 0
     RETURNING rule, client_key`
 
   /** Waits for nobody. For a bare parameter after LIMIT, SQLite would prepare the statement again each time. */
@@ -93,11 +96,12 @@ export function createBanStore({ statements, dialect, steadyNow }: BanStoreOptio
     DELETE FROM bans WHERE (${key}) IN (
       SELECT ${key} FROM bans WHERE ends_at <= $1 ORDER BY ends_at LIMIT $2 + 0 ${lockFree})`
 
-  /** One statement, which changes `ban_changes` at its end: while it waits for a ban, it holds nothing else. */
-  const deleteInOrder = (condition: string) => `
-    WITH selected AS (SELECT ${key} FROM bans WHERE ${condition} ORDER BY ${key} ${lock})
-    DELETE FROM bans WHERE (${key}) IN (SELECT ${key} FROM selected)
-    RETURNING ${COLUMNS}`
+  const liftInOrder = (condition: string) => `
+    WITH selected AS (
+      SELECT ${key} FROM bans WHERE ${IN_FORCE} AND ${condition} ORDER BY ${key} ${lock})
+    UPDATE bans SET lasts_ms = -lasts_ms, changed_at = ${changeClock('$1')}
+    WHERE (${key}) IN (SELECT ${key} FROM selected)
+    RETURNING rule, client_key, ends_at, -lasts_ms`
 
   let offset: number | undefined
 
@@ -133,8 +137,9 @@ export function createBanStore({ statements, dialect, steadyNow }: BanStoreOptio
     const rows = bans.map(toRow)
     const added = new Map((replaces ? rows : rows.toReversed()).map(row => [keyOf(row), row]))
     const values = [JSON.stringify([...added.values()]), Number(replaces), instant]
-    const saved = new Set((yield* ask<BanKey>(UPSERT, values)).map(keyOf))
-    yield* ask(DELETE_SOME_ENDED, [instant, Math.min(ENDED_A_BAN * bans.length, MAX_ENDED)])
+    const saved = new Set((yield* ask<KeyColumns>(UPSERT, values)).map(keyOf))
+    const before = instant - ENDED_STAYS_MS
+    yield* ask(DELETE_SOME_ENDED, [before, Math.min(ENDED_A_BAN * bans.length, MAX_ENDED)])
     return rows.map(row => saved.has(keyOf(row)) && (replaces || added.get(keyOf(row)) === row))
   }
 
@@ -142,8 +147,9 @@ export function createBanStore({ statements, dialect, steadyNow }: BanStoreOptio
     return joinCalls<Ban, boolean>({
       run: async bans => {
         const instant = await now()
-        const program = () => dialect.changeAs(writer, upsert(bans, replaces, instant))
-        const saved = await transaction(program, { writes: bans.length })
+        const saved = await transaction(() => upsert(bans, replaces, instant), {
+          writes: bans.length,
+        })
         return saved.map(value => ({ value }))
       },
     })
@@ -192,7 +198,7 @@ export function createBanStore({ statements, dialect, steadyNow }: BanStoreOptio
       const values: unknown[] = [await now(), query.limit + 1]
       const conditions = [...conditionsOf(query, values), placeCondition(query, values)]
       const rows = await read<BanRow>(
-        `SELECT ${COLUMNS} FROM bans WHERE ends_at > $1 AND ${conditions.join(' AND ')}
+        `SELECT ${COLUMNS} FROM bans WHERE ${IN_FORCE} AND ${conditions.join(' AND ')}
         ORDER BY ${inUtf8('rule')}, ${inUtf8('client_key')} LIMIT $2`,
         values,
       )
@@ -202,27 +208,24 @@ export function createBanStore({ statements, dialect, steadyNow }: BanStoreOptio
     save: (ban, { replaces } = { replaces: true }) => (replaces ? saveAnyway : saveFirst)(ban),
 
     lift: async selection => {
-      const values: unknown[] = []
+      const values: unknown[] = [await now()]
       const condition = conditionsOf(selection, values).join(' AND ') || 'true'
-      const deletion = () => ask<BanRow>(deleteInOrder(condition), values)
-      const rows = await transaction(() => dialect.changeAs(writer, deletion()), { isLong: true })
-      const instant = await now()
-      return rows
-        .map(toBan)
-        .filter(({ endsAt }) => endsAt > instant)
-        .sort((one, other) => one.endsAt - other.endsAt)
+      const rows = await transaction(() => ask<BanRow>(liftInOrder(condition), values), {
+        isLong: true,
+      })
+      return rows.map(toBan).sort((one, other) => one.endsAt - other.endsAt)
     },
 
-    revision: async () => {
-      writer ||= randomUUID()
-      return String((await read(SELECT_CHANGES, [writer]))[0]?.[0])
+    recent: async () => {
+      const rows = await read<BanRow>(SELECT_RECENT, [await now()])
+      return rows.length > MAX_RECENT ? undefined : rows.map(toBan)
     },
   }
 }
 
-type BanKey = readonly [rule: string, clientKey: string, ...unknown[]]
+type KeyColumns = readonly [rule: string, clientKey: string, ...unknown[]]
 
 /** The same for two bans of the same rule and client. */
-function keyOf([rule, clientKey]: BanKey): string {
+function keyOf([rule, clientKey]: KeyColumns): string {
   return JSON.stringify([rule, clientKey])
 }

@@ -27,7 +27,6 @@ async function open({ kept = [], maxBans, replace = () => ({}) }: Scene = {}) {
   const steady = createFakeClock(5000)
   const failures: unknown[] = []
   const changed: string[] = []
-  let revision = 0
   const store: BanStore = {
     now: async () => START + steady.now() - 5000,
     load: async function* () {
@@ -36,7 +35,7 @@ async function open({ kept = [], maxBans, replace = () => ({}) }: Scene = {}) {
     list: async ({ limit }) => ({ bans: kept.slice(0, limit), hasMore: kept.length > limit }),
     save: async ban => kept.push(ban) > 0,
     lift: async () => kept.splice(0),
-    revision: async () => String(revision),
+    recent: async () => undefined,
   }
   const bans = await openBanList({
     store: { ...store, ...replace(store) },
@@ -54,10 +53,7 @@ async function open({ kept = [], maxBans, replace = () => ({}) }: Scene = {}) {
     restOf: (...keys: string[]) =>
       keys.map(clientKey => bans.remainingMs({ rule: 'login', clientKey })),
     /** Follows the store after another process has changed it. */
-    followChange: () => {
-      revision++
-      return bans.follow()
-    },
+    followChange: () => bans.follow(),
   }
 }
 
@@ -183,13 +179,52 @@ describe('follow', () => {
     expect(rests).toEqual([DAY - HOUR, undefined])
   })
 
-  test('keeps a ban that others have deleted because it ends now, until it has ended here', async () => {
-    const { kept, steady, changed, restOf, followChange } = await open({ kept: [stored(ANN)] })
-    steady.advance(HOUR - 100)
+  test('reads only what has changed, and all bans after a failure, a pause, and once a minute', async () => {
+    const reads: string[] = []
+    let recent: Ban[] | Error = []
+    const { steady, failures, changed, restOf, followChange } = await open({
+      kept: [stored(ANN), stored(BOB)],
+      replace: store => ({
+        load: () => {
+          reads.push('all')
+          return store.load()
+        },
+        recent: async () => {
+          reads.push('recent')
+          if (recent instanceof Error) throw recent
+          return recent
+        },
+      }),
+    })
+    const follow = async (afterMs: number) => {
+      steady.advance(afterMs)
+      reads.length = 0
+      await followChange()
+      return reads
+    }
+    recent = [{ ...stored(BOB), lastsMs: -DAY }, stored('new')]
+    expect(await follow(1000)).toEqual(['recent'])
+    const rest = HOUR - 1000
+    expect(restOf(ANN, BOB, 'new')).toEqual([rest, undefined, rest])
+    expect(changed).toEqual([`${BOB} for ${HOUR} ms`, `new for ${HOUR} ms`])
+    recent = new Error('away')
+    expect(await follow(0)).toEqual(['recent'])
+    expect(failures).toHaveLength(1)
+    recent = []
+    expect(await follow(0)).toEqual(['all'])
+    expect(await follow(5001)).toEqual(['all'])
+    for (let seconds = 4; seconds < 60; seconds += 4) {
+      expect(await follow(4000)).toEqual(['recent'])
+    }
+    expect(await follow(4000)).toEqual(['all'])
+  })
+
+  test('a ban that has ended is no change of another process', async () => {
+    const { steady, changed, restOf, followChange, kept } = await open({ kept: [stored(ANN)] })
+    steady.advance(HOUR)
     kept.pop()
     await followChange()
-    expect(restOf(ANN)).toEqual([100])
-    expect(changed).toEqual([])
+    expect([restOf(ANN), changed]).toEqual([[undefined], []])
   })
 
   test('drops a lifted ban of this process, but not before it was saved', async () => {

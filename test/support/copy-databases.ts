@@ -22,7 +22,7 @@ export const REFUSALS = {
 const TABLES = {
   users: 'SELECT * FROM users ORDER BY id',
   idempotencyKeys: 'SELECT * FROM idempotency_keys ORDER BY key_hash',
-  bans: 'SELECT rule, client_key, ends_at, coalesce(lasts_ms, ends_at) FROM bans ORDER BY 1, 2',
+  bans: 'SELECT rule, client_key, ends_at, lasts_ms FROM bans ORDER BY 1, 2',
   apiKeys: 'SELECT * FROM api_keys ORDER BY name',
   signingKeys: 'SELECT * FROM signing_keys ORDER BY name',
   lastId: `SELECT seq FROM sqlite_sequence WHERE name = 'users'`,
@@ -57,10 +57,10 @@ const API_KEYS = [
   ['aab', 'users:read', 0, 8_640_000_000_000_000, null],
 ] as const
 
-/** Odd texts, such as those that PostgreSQL cannot store as they are, and a ban of an older release. */
+/** Odd texts, such as those that PostgreSQL cannot store as they are. */
 const BANS = [
   ['login', '203.0.113.1', 1_900_000_000_000, 60_000],
-  ['login', '203.0.113.1\u0000/a\\b\\0', 1_900_000_000_001, null],
+  ['login', '203.0.113.1\u0000/a\\b\\0', 1_900_000_000_001, 31_622_400_000],
   ['', '', 1, 0],
   ['\u0000', '\\', 2, 1],
   ['é', '😀', 3, 2],

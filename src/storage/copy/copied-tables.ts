@@ -49,7 +49,7 @@ const IDEMPOTENCY_KEYS: CopiedTable = {
   nameRow: ([, id]) => `an idempotency key of user ${id}`,
 }
 
-/** An engine may store it with further columns, or miss `lasts_ms` in old rows. */
+/** An engine may store it with further columns. */
 export const BANS: CopiedTable = {
   name: 'bans',
   label: 'bans',

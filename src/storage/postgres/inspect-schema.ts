@@ -14,7 +14,7 @@ const SELECT_SERVER = `
 const TABLES = `
   FROM pg_class
   WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) AND relname IN (
-    'users', 'users_summary', 'idempotency_keys', 'bans', 'ban_changes', 'signing_keys', 'imports', 'schema_migrations',
+    'users', 'users_summary', 'idempotency_keys', 'bans', 'signing_keys', 'imports', 'schema_migrations',
     'unfinished_copies', 'api_keys', 'api_key_changes', 'users_words', 'users_without_words', 'users_words_state',
     'user_feed', 'user_changes')`
 

@@ -2,17 +2,9 @@ import { readFileSync } from 'node:fs'
 import { ServiceError } from '../../errors.ts'
 import type { BanStore } from '../../limits/ban-store.ts'
 import { type BanDialect, createBanStore } from '../create-ban-store.ts'
-import { ask } from '../programs.ts'
 import type { SqliteParts } from './sqlite-statements.ts'
 
 type BanParts = Pick<SqliteParts, 'statements' | 'steadyNow' | 'uptimeNow'>
-
-/** For the triggers of the table. */
-const BEGIN_ACTING = `
-  INSERT INTO ban_changes (writer, is_acting) VALUES ($1, 1)
-  ON CONFLICT (writer) DO UPDATE SET is_acting = 1`
-
-const END_ACTING = `UPDATE ban_changes SET is_acting = 0 WHERE writer = $1`
 
 const SELECT_OFFSET = `SELECT offset_ms FROM ban_clock WHERE boot_id = $1`
 
@@ -39,12 +31,7 @@ export function createSqliteBanStore(parts: BanParts): BanStore {
     toStored: text => text.toWellFormed(),
     fromStored: stored => stored,
     inUtf8: stored => stored,
-    changeAs: function* (writer, program) {
-      yield* ask(BEGIN_ACTING, [writer])
-      const result = yield* program
-      yield* ask(END_ACTING, [writer])
-      return result
-    },
+    changeClock: instant => instant,
     clockOffset: createBanClock(parts),
   }
   return createBanStore({ ...parts, dialect })

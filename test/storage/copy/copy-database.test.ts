@@ -165,7 +165,7 @@ describe('the target', () => {
     'a user': `INSERT INTO users (name, name_lower, email, created_at, updated_at)
       VALUES ('A', 'a', 'a@x.co', ${time}, ${time})`,
     'an idempotency key': `INSERT INTO idempotency_keys (key_hash, user_id, expires_at) VALUES (zeroblob(32), 1, 1)`,
-    'a ban': `INSERT INTO bans (rule, client_key, ends_at) VALUES ('login', '::1', 1)`,
+    'a ban': `INSERT INTO bans (rule, client_key, ends_at, lasts_ms) VALUES ('login', '::1', 1, 1)`,
     'an API key': `INSERT INTO api_keys (name, key_hash, scopes, created_at)
       VALUES ('web', zeroblob(32), 'users:read', 1)`,
     'a used id': `INSERT INTO sqlite_sequence (name, seq) VALUES ('users', 1)`,
