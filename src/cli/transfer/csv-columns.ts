@@ -85,7 +85,7 @@ export function planCsv(
         const problem = `has ${quoted(text)} as ${field}: --restart --null ${quoted(text)} takes it as nothing`
         return { line, raw, content: { problem } }
       }
-      row[field] = field === 'id' && text !== undefined ? numberOf(text.trim()) : text
+      row[field] = text
     }
     if (options.nameFrom !== undefined) nameFromEmail(row)
     return { line, raw, content: { row } }
@@ -165,10 +165,4 @@ function describeMissing(headings: readonly string[], wanted: string): string {
     `the first line does not name ${wanted}; it names ${found}; known columns are ` +
     `${IMPORT_COLUMNS.join(', ')}, and --column "COLUMN=FIELD" takes another one`
   )
-}
-
-/** A number if its usual form is exactly this text, otherwise the text itself. */
-function numberOf(text: string): number | string {
-  const value = Number(text)
-  return String(value) === text ? value : text
 }

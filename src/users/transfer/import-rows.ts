@@ -90,13 +90,23 @@ const OTHER_ID = `${NO_ID}; --ignore id leaves the ids of another system`
 /** The fields that a row may have besides those that clients send. `null` is the same as none. */
 const importFields = {
   id: z
-    .custom<number>(value => Number.isSafeInteger(value) && Number(value) >= 1, {
-      error: ({ input }) => (typeof input === 'string' && !/^\d+$/.test(input) ? OTHER_ID : NO_ID),
-    })
+    .preprocess(
+      toNumber,
+      z.custom<number>(value => Number.isSafeInteger(value) && Number(value) >= 1, {
+        error: ({ input }) =>
+          typeof input === 'string' && !/^\d+$/.test(input) ? OTHER_ID : NO_ID,
+      }),
+    )
     .nullish(),
   created_at: time.nullish(),
   updated_at: time.nullish(),
   password_digest: z.string('must be a string').transform(toCanonical).nullish(),
+}
+
+/** A number if its usual form is exactly this text. Any other value stays as it is. */
+function toNumber(value: unknown): unknown {
+  const number = typeof value === 'string' ? Number(value) : value
+  return String(number) === String(value).trim() ? number : value
 }
 
 /** The names of all fields that a row may have. */

@@ -28,7 +28,7 @@ test('import stores the fields of a row, and fills in the missing ones', async (
   const cwd = folderWith(
     ndjson([
       { name: ' Ann ', email: 'Ann@example.com', role: 'admin' },
-      { id: 7, name: 'Bea', email: 'bea@example.com', created_at: TIME },
+      { id: '7', name: 'Bea', email: 'bea@example.com', created_at: TIME },
       { name: 'Cid', email: 'c@example.com', updated_at: '2020-01-31T14:00:00+02:00' },
     ]),
   )
@@ -244,7 +244,7 @@ describe('a row is rejected', () => {
       },
     ],
     [{ ...ANN, id: 0 }, NO_ID],
-    [{ ...ANN, id: '7' }, NO_ID],
+    [{ ...ANN, id: '07' }, NO_ID],
     [{ ...ANN, id: 2 ** 53 }, NO_ID],
     [{ ...ANN, created_at: 'yesterday' }, { created_at: NO_INSTANT }],
     [{ ...ANN, created_at: '2023-07-22 04:26:40' }, { created_at: NO_ZONE }],
