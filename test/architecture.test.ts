@@ -78,7 +78,7 @@ const PACKAGE_DOORS = tableOf(`
   tldts: limits
   jsonc-parser: limits cli/transfer
   commander: cli
-  csv-stringify/sync: cli
+  csv-stringify/sync: cli users/whole-list.ts
   @node-rs/argon2: users/passwords/digests/argon2.ts
   @node-rs/bcrypt: users/passwords/digests/bcrypt.ts`)
 

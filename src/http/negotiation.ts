@@ -67,6 +67,18 @@ export function asksInsteadOfJson(mediaType: string, header: string = '*/*'): bo
   return header.toLowerCase().includes(mediaType) || !isAcceptable(header, [JSON_TYPE])
 }
 
+/** The media type that `asksInsteadOfJson` is true of, and that the client likes best, of several; the first of equal ones. */
+export function askedInsteadOfJson<T extends { readonly type: string }>(
+  forms: readonly T[],
+  header: string | undefined,
+): T | undefined {
+  const asked = forms.filter(({ type }) => asksInsteadOfJson(type, header))
+  if (asked.length < 2) return asked[0]
+  const preferences = parseAccept(header)
+  const quality = ({ type }: T) => qualityOf(preferences, type)
+  return asked.reduce((best, form) => (quality(form) > quality(best) ? form : best))
+}
+
 /** Whether a response of one of `types` is acceptable. A client that accepts only problem+json gets JSON too. */
 export function isAcceptable(header: string, types: readonly string[]): boolean {
   const preferences = parseAccept(header)

@@ -98,8 +98,13 @@ function headOf(
 export function breakOff(response: Response): void {
   const { socket } = response
   const isTcp = socket?.remoteAddress !== undefined && !('encrypted' in socket)
-  if (isTcp) socket.resetAndDestroy()
-  else response.destroy()
+  if (isTcp) {
+    // Otherwise Node sends a plain end first, once what was written is on its way.
+    socket.destroySoon = () => socket.destroy()
+    socket.resetAndDestroy()
+  } else {
+    response.destroy()
+  }
 }
 
 /** How long the rest of a refused body is read and discarded. */

@@ -3,14 +3,16 @@ import { type Criterion, type FilterName, MAX_SORTED_USERS } from './list-plan.t
 
 /** How one statement reads users. */
 export interface Reading {
-  /** Of a page; a whole list is without a start. */
-  readonly asked: UserSelection & Partial<Pick<UserQuery, 'start'>>
-  readonly purpose: 'page' | 'count' | 'whole'
+  readonly asked: UserQuery
+  readonly purpose: 'page' | 'count'
   /** The users of these criteria are found first, and then sorted. */
   readonly first: readonly Criterion[]
   /** Whether it reads few users, whatever the values are. */
   readonly isShort: boolean
 }
+
+/** What users are asked for, in any order. */
+export type Asking = Pick<UserSelection, 'filters' | 'words'>
 
 /** What users are read from. */
 export interface Source {
@@ -20,8 +22,6 @@ export interface Source {
   readonly ranges: readonly (readonly string[])[]
   /** The columns of the order. */
   readonly order: readonly string[]
-  /** SQL for the JSON of a user of a whole list. It may be null for a user that does not match. */
-  readonly shown: string
 }
 
 /** What lists are in the SQL of an engine, with parameters as `@name`: those of `valuesOf`, and `key`, `id`, `limit` and `offset`. */
@@ -34,8 +34,12 @@ export interface ListDialect {
   readonly columns: string
   readonly json: string
   readonly selectRevision: string
+  /** The columns of a scan, and SQL for what it makes of them: the lines of users, and the JSON array of their digests. */
+  readonly scanned: string
+  readonly lines: string
+  readonly digests: string
   /** The values of the parameters of filters and words. */
-  valuesOf(selection: UserSelection): Readonly<Record<string, unknown>>
+  valuesOf(selection: Asking): Readonly<Record<string, unknown>>
   /**
    * What to count before a list is made that may read many users: criteria of which no index gives the users in the order of
    * the list. If they are few, it is faster to find them and sort them. If they are many, it is faster to read the list in its
@@ -44,6 +48,10 @@ export interface ListDialect {
   criteriaToCount(selection: UserSelection): readonly (readonly Criterion[])[]
   /** Counts the users that match some criteria, as `countFew` does. */
   selectFew(criteria: readonly Criterion[]): string
+  /** Selects the ids of the users that match some criteria, which are few, by an index. */
+  selectIds(criteria: readonly Criterion[]): string
+  /** The condition of a criterion for each user of a scan, for which no index is read. */
+  testOf(criterion: Criterion): string
   sourceOf(reading: Reading): Source
   /** Whether a page looks only at the next users of its order, among which too few may have the words. */
   areWordsFar(selection: UserSelection, first: readonly Criterion[]): boolean

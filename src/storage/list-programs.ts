@@ -1,9 +1,16 @@
 import { ServiceError } from '../errors.ts'
 import { lastIdOf, withoutLastUser } from '../users/stored-user.ts'
-import type { UserPage, UserQuery, UserSelection } from '../users/user-repository.ts'
+import type { ScannedUsers, UserPage, UserQuery, UserScan } from '../users/user-repository.ts'
 import { ARE_WORDS_INDEXED } from './index-next-users.ts'
-import { type ListDialect, orderOf, type Reading, whereSql } from './list-dialect.ts'
-import { type Criterion, fewOf, isPageOfIndex, MAX_SORTED_USERS, namesOf } from './list-plan.ts'
+import { type Asking, type ListDialect, orderOf, type Reading, whereSql } from './list-dialect.ts'
+import {
+  type Criterion,
+  fewOf,
+  isPageOfIndex,
+  MAX_SORTED_USERS,
+  namesOf,
+  rangesOf,
+} from './list-plan.ts'
 import { type Asked, ask, type Program } from './programs.ts'
 
 /** From the call on. Clients and proxies give up after some time, and a list that nobody waits for keeps others waiting. */
@@ -22,7 +29,7 @@ export type ListRow = readonly [
 
 /** What lists of users do on an engine. Throw `words_unavailable` if users lack words. */
 export function createListPrograms(dialect: ListDialect) {
-  function* requireWords({ words }: UserSelection): Program<void> {
+  function* requireWords({ words }: Asking): Program<void> {
     if (words.length === 0) return
     const [[areIndexed] = [false]] = yield* ask(ARE_WORDS_INDEXED)
     if (!areIndexed) throw new ServiceError('words_unavailable')
@@ -34,42 +41,53 @@ export function createListPrograms(dialect: ListDialect) {
     return pageOf(row as ListRow, query)
   }
 
-  /** The criteria whose users are found first. They are few: sorting them is faster than skipping all others. */
-  function* findFirst(selection: UserSelection): Program<readonly Criterion[]> {
-    const few = fewOf(selection)
-    const counted = few.length > 0 ? [] : dialect.criteriaToCount(selection)
-    if (counted.length === 0) return few
-    const { sql, values } = countsStatement(dialect, selection, counted)
+  /** Those of some criteria whose users are the fewest; none if all of them have many. */
+  function* leastOf(
+    asking: Asking,
+    counted: readonly (readonly Criterion[])[],
+  ): Program<readonly Criterion[]> {
+    if (counted.length === 0) return []
+    const { sql, values } = countsStatement(dialect, asking, counted)
     const [counts = []] = yield* ask<number[]>(sql, values)
     const least = Math.min(...counts)
     return (least <= MAX_SORTED_USERS && counted[counts.indexOf(least)]) || []
+  }
+
+  /** The criteria whose users are found first. They are few: sorting them is faster than skipping all others. */
+  function* findFirst(query: UserQuery): Program<readonly Criterion[]> {
+    const few = fewOf(query)
+    return few.length > 0 ? few : yield* leastOf(query, dialect.criteriaToCount(query))
   }
 
   return {
     /** Whether a page reads few users, whatever the values are. */
     isShort: (query: UserQuery) => isPageOfIndex(query, dialect.maxSkipped),
 
-    /** Asks whether all users have their words, if the list needs them. */
-    requireWords,
-
     readShort: (query: UserQuery) => readPage(query),
 
     *readLong(query: UserQuery): Program<UserPage> {
+      yield* requireWords(query)
       const first = yield* findFirst(query)
       const page = yield* readPage(query, first)
       const isDone = page.next !== undefined || !dialect.areWordsFar(query, first)
       return isDone ? page : yield* readPage(query, ['words'])
     },
 
-    /** The statement of a whole list. Each row is the JSON of a user, or null. Words that are far are all found before the first user is sent. */
-    *planWhole(selection: UserSelection): Program<Asked> {
-      const first = yield* findFirst(selection)
-      const found = dialect.areWordsFar(selection, first) ? (['words'] as const) : first
-      const reading = { asked: selection, purpose: 'whole', first: found, isShort: false } as const
-      const { shown, from, conditions, order } = dialect.sourceOf(reading)
-      const by = orderOf(order, selection.sort)
-      const sql = `SELECT ${shown} FROM ${from}${whereSql(conditions)} ORDER BY ${by}`
-      return statementOf(sql, dialect.valuesOf(selection))
+    *findFew(asking: Asking): Program<readonly number[] | undefined> {
+      yield* requireWords(asking)
+      const first = fewOf(asking)
+      const found = first.length > 0 ? first : yield* leastOf(asking, criteriaOf(asking))
+      if (found.length === 0) return undefined
+      const { sql, values } = statementOf(dialect.selectIds(found), dialect.valuesOf(asking))
+      const rows = yield* ask<[number]>(sql, values)
+      return rows.map(([id]) => id).toSorted((one, other) => one - other)
+    },
+
+    *scan(scan: UserScan): Program<ScannedUsers> {
+      const { sql, values } = scanStatement(dialect, scan)
+      const [row] = yield* ask<ScanRow>(sql, values)
+      const [lines, digests, nextAfterId] = row as ScanRow
+      return { lines, digests: JSON.parse(digests), nextAfterId: nextAfterId ?? undefined }
     },
   }
 }
@@ -117,11 +135,38 @@ function countSql(dialect: ListDialect, reading: Reading): string {
 /** Its row has the number of users that match each of some criteria, but at most one more than MAX_SORTED_USERS. */
 export function countsStatement(
   dialect: ListDialect,
-  selection: UserSelection,
+  asking: Asking,
   counted: readonly (readonly Criterion[])[],
 ): Asked {
   const counts = counted.map(criteria => `(${dialect.selectFew(criteria)})`)
-  return statementOf(`SELECT ${counts.join(', ')}`, dialect.valuesOf(selection))
+  return statementOf(`SELECT ${counts.join(', ')}`, dialect.valuesOf(asking))
+}
+
+/** What an index may tell of the users that are asked for. */
+function criteriaOf({ filters, words }: Asking): readonly (readonly Criterion[])[] {
+  return [...(words.length > 0 ? [['words'] as const] : []), ...rangesOf(filters)]
+}
+
+/** The row of a scan. */
+type ScanRow = readonly [lines: string, digests: string, nextAfterId: number | null]
+
+/** The next users are read whatever they match, so that no scan reads more of them. */
+function scanStatement(dialect: ListDialect, scan: UserScan): Asked {
+  const { filters, words, afterId, limit, withDigests = false } = scan
+  const { ids, ...others } = filters
+  const criteria = [...(words.length > 0 ? ['words' as const] : []), ...namesOf(others)]
+  const tests = criteria.map(dialect.testOf)
+  const matching = tests.length > 0 ? ` FILTER (${whereSql(tests)})` : ''
+  const next =
+    ids === undefined
+      ? 'id > @after_id ORDER BY id LIMIT @limit'
+      : `${dialect.testOf('ids')} ORDER BY id`
+  const last = ids === undefined ? 'CASE WHEN count(*) = @limit THEN max(id) END' : 'NULL'
+  const sql = `
+    SELECT coalesce(${dialect.lines}${matching}, ''),
+      ${withDigests ? `coalesce(${dialect.digests}${matching}, '[]')` : `'[]'`}, ${last}
+    FROM (SELECT ${dialect.scanned} FROM users WHERE ${next}) AS users`
+  return statementOf(sql, { after_id: afterId, limit, ...dialect.valuesOf(scan) })
 }
 
 /** The statement of SQL whose parameters have names, as in `@name`. */

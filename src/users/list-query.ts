@@ -90,30 +90,28 @@ function joinLists(parameters: readonly SentParameter[]): readonly SentParameter
 /** A valid query of the list, with its defaults filled in. */
 export type ListRequest = ReturnType<typeof parseListRequest>
 
-/** What divides a list into pages. */
-const PAGING = { per_page: true, page: true, after: true, count: true, envelope: true } as const
-
-const wholeListParameters = listParameters.omit(PAGING)
-
-/** The query of a whole list, which has no pages. Throws `query_invalid` with every wrong parameter. */
-export function parseWholeList(parameters: readonly SentParameter[]): UserSelection {
-  const checked = checkQuery(joinLists(parameters), wholeListParameters)
-  const { errors } = checked
-  for (const name of Object.keys(PAGING)) {
-    if (errors.has(name)) errors.set(name, 'cannot be given for the whole list')
-  }
-  return selectionOf(validData(checked))
+/** What only pages have. */
+const OF_PAGES = {
+  ...({ per_page: true, page: true, after: true } as const),
+  ...({ sort: true, count: true, envelope: true } as const),
 }
 
-function selectionOf({
-  sort,
-  id,
-  email,
-  q,
-  ...filters
-}: z.output<typeof wholeListParameters>): UserSelection {
+const wholeListParameters = listParameters.omit(OF_PAGES)
+
+/** The query of a whole list, which has no pages and one order. Throws `query_invalid` with every wrong parameter. */
+export function parseWholeList(
+  parameters: readonly SentParameter[],
+): Pick<UserSelection, 'filters' | 'words'> {
+  const checked = checkQuery(joinLists(parameters), wholeListParameters)
+  const { errors } = checked
+  for (const name of Object.keys(OF_PAGES)) {
+    if (errors.has(name)) errors.set(name, 'cannot be given for the whole list')
+  }
+  return askedBy(validData(checked))
+}
+
+function askedBy({ id, email, q, ...filters }: z.output<typeof wholeListParameters>) {
   return {
-    sort: parseSort(sort),
     filters: { ...filters, ...(id && { ids: id }), ...(email && { emails: email }) },
     words: q === undefined ? [] : parseAskedWords(q).words,
   }
@@ -131,10 +129,10 @@ export function parseListRequest(parameters: readonly SentParameter[], cursors: 
   if (cursor !== undefined && sent('page') !== undefined) {
     errors.set('after', 'cannot be given together with page')
   }
-  const { per_page, page, after: _, count, envelope, ...others } = validData(checked)
-  const selection = selectionOf(others)
+  const { per_page, page, after: _, sort: sorted, count, envelope, ...others } = validData(checked)
   return {
-    ...selection,
+    ...askedBy(others),
+    sort: parseSort(sorted),
     perPage: per_page,
     /** `undefined` if the list continues from `after`. */
     page: after === undefined ? (page ?? 1) : undefined,

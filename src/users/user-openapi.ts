@@ -12,8 +12,8 @@ import {
 import { changeParameters, EVENT_STREAM_TYPE } from './change-feed.ts'
 import { listParameters } from './list-query.ts'
 import { MAX_BATCH_USERS } from './user-batch.ts'
-import { NDJSON_TYPE } from './user-lists.ts'
 import { BLANK, EMAIL_TAKEN, fieldError, type UserRules } from './user-schemas.ts'
+import { WHOLE_LIST_FORMS } from './whole-list.ts'
 
 const USERS = {
   name: 'Users',
@@ -79,7 +79,7 @@ const USER_CONTENT = { [JSON_TYPE]: { schema: USER } }
 
 const LIST_CONTENT = {
   [JSON_TYPE]: { schema: z.union([z.array(USER), USER_PAGE]) },
-  [NDJSON_TYPE]: { schema: z.string() },
+  ...Object.fromEntries(WHOLE_LIST_FORMS.map(({ type }) => [type, { schema: z.string() }])),
 }
 
 const ID = z
@@ -98,6 +98,7 @@ const LIST_HEADERS = {
     .optional()
     .describe('Relative targets: `next` if there are more users, `first` and `prev` with `page`.'),
   'X-Total-Count': z.int().min(0).optional().describe('Users that match: with `count=true`.'),
+  'Content-Disposition': z.string().optional().describe('The name of a file: of `text/csv`.'),
 }
 
 const CREATE_HEADERS = {
@@ -138,14 +139,15 @@ export function describeUserOperations(rules: UserRules) {
       method: 'get',
       path: '/users',
       action: 'list',
-      produces: [JSON_TYPE, NDJSON_TYPE],
+      produces: [JSON_TYPE, ...WHOLE_LIST_FORMS.map(({ type }) => type)],
       tag: USERS,
       summary: 'List users',
       description:
         'A page of users. To read all, follow `rel="next"` of `Link`: each page costs the same, and a user that ' +
-        'exists all the time comes exactly once, whatever changes meanwhile. As `application/x-ndjson` all users that match ' +
-        'come in one response, one object a line, as they are at one moment; it takes neither `per_page`, `page` and `after` ' +
-        'nor `count` and `envelope`, and has no `ETag`. A response that breaks off is not complete.',
+        'exists all the time comes exactly once, whatever changes meanwhile. As `application/x-ndjson` or `text/csv` all users ' +
+        'that match come in one response, in the order of their ids, one object or row a line; it takes no `per_page`, `page`, ' +
+        '`after`, `sort`, `count` or `envelope`, and has no `ETag`. A response that breaks off is not complete. In CSV, cells ' +
+        'that a spreadsheet would take for formulas begin with an apostrophe.',
       query: listParameters,
       parameters: [IF_MATCH, IF_NONE_MATCH],
       answers: {

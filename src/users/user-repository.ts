@@ -106,7 +106,22 @@ export interface UserQuery extends UserSelection {
   readonly withTotal: boolean
 }
 
-export type TakeUsers = (lines: string) => Promise<void>
+/** A part of the list of all users in the order of their ids: those of the next `limit` users after `afterId` that match. */
+export interface UserScan extends Pick<UserSelection, 'filters' | 'words'> {
+  readonly afterId: number
+  /** How many users are looked at. A scan by `filters.ids` looks at these alone, all of them. */
+  readonly limit: number
+  readonly withDigests?: boolean
+}
+
+export interface ScannedUsers {
+  /** `UserJson` and a line feed for each. */
+  readonly lines: string
+  /** The password digest of each, if they were asked for. */
+  readonly digests: readonly (string | null)[]
+  /** After which id the next part begins; `undefined` after the last one. */
+  readonly nextAfterId: number | undefined
+}
 
 export interface UserPage {
   /** JSON text of an array of `UserJson`, without white space between tokens. */
@@ -183,12 +198,15 @@ export interface UserRepository {
   list(query: UserQuery): Promise<UserPage>
 
   /**
-   * Gives all users that match to `take`, in the order of the sort, as they are at one moment: `UserJson` and a line feed for
-   * each, some 64 KB at a time, and sometimes an empty text while none match. What `take` throws ends the walk, and is
-   * thrown. However many users there are, memory is bounded: nothing more is read before `take` has ended, but for
-   * one such text. Throws as `list` does, `overloaded` only with words; the storage may fail at any time.
+   * The ids of the users that match one of the filters, or the words, in their order, if an index tells soon that they are few;
+   * otherwise `undefined`. They may be any users that match no other filter. Throws as `list` does.
    */
-  walk(selection: UserSelection, take: TakeUsers): Promise<void>
+  findFew(
+    selection: Pick<UserSelection, 'filters' | 'words'>,
+  ): Promise<readonly number[] | undefined>
+
+  /** Takes milliseconds, whatever the filters and words are. Whoever scans part after part holds nothing in between. */
+  scan(scan: UserScan): Promise<ScannedUsers>
 
   /** New with each change of any user that clients can see, and unique among all databases: printable ASCII without quotes. */
   revision(): Promise<string>

@@ -9,7 +9,7 @@ import {
   preconditionOf,
   prefersStrictHandling,
 } from '../http/headers.ts'
-import { asksInsteadOfJson, JSON_TYPE } from '../http/negotiation.ts'
+import { askedInsteadOfJson, JSON_TYPE } from '../http/negotiation.ts'
 import { pageLink, type QueryParameter, queryParameters } from '../http/query.ts'
 import type { Reply } from '../http/reply.ts'
 import { accept, acceptJson, createRouter, type RouteParts } from '../http/router.ts'
@@ -17,9 +17,10 @@ import type { StreamReply } from '../http/stream.ts'
 import { type ChangeFeed, EVENT_STREAM_TYPE } from './change-feed.ts'
 import { attributesIn } from './unknown-attributes.ts'
 import { entryJson, isBatch, splitBatch } from './user-batch.ts'
-import { NDJSON_TYPE, type UserList } from './user-lists.ts'
+import type { UserList } from './user-lists.ts'
 import type { StoredUser } from './user-repository.ts'
 import type { UserService } from './user-service.ts'
+import { WHOLE_LIST_FORMS } from './whole-list.ts'
 
 export interface UserRouterOptions {
   readonly users: UserService
@@ -37,8 +38,9 @@ export function createUserRouter(
 
   async function list(request: Request): Promise<Reply | StreamReply> {
     const parameters = queryParameters(request.url)
-    if (asksInsteadOfJson(NDJSON_TYPE, request.headers.accept)) {
-      return { type: NDJSON_TYPE, write: users.whole.open(parameters) }
+    const form = askedInsteadOfJson(WHOLE_LIST_FORMS, request.headers.accept)
+    if (form !== undefined) {
+      return { type: form.type, headers: form.headers, write: users.whole.open(parameters, form) }
     }
     const { revision, list } = await users.list(parameters, known => isFresh(request, known))
     return list === undefined
@@ -106,7 +108,12 @@ export function createUserRouter(
   const router = createRouter()
   router
     .route('/users')
-    .get(scope('list'), limit('list'), accept(JSON_TYPE, NDJSON_TYPE), answer(list))
+    .get(
+      scope('list'),
+      limit('list'),
+      accept(JSON_TYPE, ...WHOLE_LIST_FORMS.map(({ type }) => type)),
+      answer(list),
+    )
     .post(
       scope('create'),
       limit('create'),

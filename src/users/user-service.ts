@@ -6,7 +6,7 @@ import type { PasswordHasher } from './passwords/hasher.ts'
 import { isCurrentDigest } from './passwords/parse-digest.ts'
 import { requireBatch } from './user-batch.ts'
 import { type Created, createOne, createUserCreator } from './user-creator.ts'
-import { createUserLists, createWholeLists } from './user-lists.ts'
+import { createUserLists } from './user-lists.ts'
 import type { Precondition, StoredUser, UserRepository, UserUpdate } from './user-repository.ts'
 import {
   isPossibleEmail,
@@ -16,6 +16,7 @@ import {
   type UserInput,
   type UserRules,
 } from './user-schemas.ts'
+import { createWholeLists } from './whole-list.ts'
 
 /** How often a password is compared that others change at the same time. Each time takes up to two runs of Argon2id. */
 const MAX_COMPARISONS = 5

@@ -92,7 +92,6 @@ describe('the command line', () => {
       ['import users.ndjson', 0],
       ['import nowhere.ndjson', 1],
       ['import users.ndjson --rejects no/rejects', 1],
-      ['export --sort age', 2],
       ['export', 0],
       ['migrate', 0],
       ['check', 0],

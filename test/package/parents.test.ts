@@ -93,7 +93,7 @@ const OPERATIONS: readonly Operation[] = [
   [200, 'GET', '/users?envelope=true'],
   [200, 'HEAD', '/users'],
   [304, 'GET', '/users', { 'If-None-Match': '*' }],
-  [200, 'GET', '/users?sort=-id', NDJSON],
+  [200, 'GET', '/users?name=a', NDJSON],
   [200, 'HEAD', '/users', NDJSON],
   [400, 'GET', '/users?nothing=1'],
   [200, 'GET', '/users/1'],

@@ -1,5 +1,11 @@
-import type { UserFilters, UserQuery, UserSort } from '../../src/users/user-repository.ts'
+import type {
+  UserFilters,
+  UserQuery,
+  UserRepository,
+  UserSort,
+} from '../../src/users/user-repository.ts'
 import { foldCase } from '../../src/users/user-schemas.ts'
+import { readWholeList } from '../../src/users/whole-list.ts'
 import { wordsOfUser } from '../../src/users/words.ts'
 import { inOrder, type ShownUser } from './user-order.ts'
 
@@ -61,4 +67,16 @@ function isFiltered(user: ShownUser, filters: UserFilters): boolean {
 
 export function idsOf(json: string): number[] {
   return JSON.parse(json).map(({ id }: { id: number }) => id)
+}
+
+/** The ids of a whole list. */
+export async function idsOfWhole(
+  users: Pick<UserRepository, 'findFew' | 'scan'>,
+  asked: Pick<UserQuery, 'words' | 'filters'>,
+): Promise<number[]> {
+  const found: number[] = []
+  for await (const { lines } of readWholeList(users, asked)) {
+    found.push(...idsOf(`[${lines.trimEnd().replaceAll('\n', ',')}]`))
+  }
+  return found
 }

@@ -1,7 +1,8 @@
 import { once } from 'node:events'
 import { truncateSync } from 'node:fs'
 import { get, type IncomingMessage } from 'node:http'
-import { text } from 'node:stream/consumers'
+import { connect } from 'node:net'
+import { buffer } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
@@ -11,13 +12,16 @@ import { openManagedApp } from '../support/management-requests.ts'
 import { parseMetrics } from '../support/metrics-text.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { connectToPostgres } from '../support/postgres-databases.ts'
-import { sendRaw } from '../support/raw-http.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 import { executeSql, holdWrites } from '../support/sql.ts'
 import { until, untilPasses } from '../support/until.ts'
 import type { ShownUser } from '../support/user-order.ts'
 
 const NDJSON = 'application/x-ndjson'
+
+const CSV = 'text/csv'
+
+const HEADING = 'id,name,email,created_at,updated_at\r\n'
 
 /** So many that neither the service nor the system holds the whole list for a client that does not read. */
 const MANY = 40_000
@@ -45,10 +49,14 @@ async function fill<T extends TestApp>(app: T): Promise<T> {
 }
 
 /** The head of a whole list, of which nothing more is read yet. */
-async function begin({ port }: Pick<TestApp, 'port'>, query = ''): Promise<IncomingMessage> {
+async function begin(
+  { port }: Pick<TestApp, 'port'>,
+  query = '',
+  Accept = NDJSON,
+): Promise<IncomingMessage> {
   const path = `/users${query}`
   const response = await new Promise<IncomingMessage>((resolve, reject) => {
-    get({ port, path, headers: { Accept: NDJSON }, agent: false }, resolve).on('error', reject)
+    get({ port, path, headers: { Accept }, agent: false }, resolve).on('error', reject)
   })
   response.on('error', () => {})
   onTestFinished(() => void response.destroy())
@@ -64,12 +72,33 @@ async function usersOf(response: IncomingMessage): Promise<ShownUser[]> {
     .map(line => JSON.parse(line))
 }
 
+/** With its byte order mark. */
+const text = async (response: IncomingMessage) => (await buffer(response)).toString()
+
 const idsOf = (users: readonly ShownUser[]) => users.map(({ id }) => id)
 
 const ask = ({ http }: TestApp, path = '/users') => http.get(path).set('Accept', NDJSON)
 
 /** Its first value is 0 when it has moved everything into the file. */
 const CHECKPOINT = 'wal_checkpoint(TRUNCATE)'
+
+/** Whether a reader keeps the WAL of SQLite from being emptied, or PostgreSQL from forgetting what was deleted. */
+async function isHeld({ databaseUrl }: TestApp): Promise<boolean> {
+  if (engine === 'sqlite')
+    return withSqlite(databaseUrl, database => database.pragma(CHECKPOINT, { simple: true }) !== 0)
+  const client = await connectToPostgres(databaseUrl)
+  try {
+    const { rows } = await client.query(READERS)
+    return rows.length > 0
+  } finally {
+    await client.end()
+  }
+}
+
+/** What has a transaction open. */
+const READERS = `
+  SELECT pid FROM pg_stat_activity
+  WHERE datname = current_database() AND xact_start IS NOT NULL AND pid <> pg_backend_pid()`
 
 /** Returns a function that makes the database fail for what reads it now. */
 async function prepareFailure({ databaseUrl }: TestApp): Promise<() => void> {
@@ -80,17 +109,7 @@ async function prepareFailure({ databaseUrl }: TestApp): Promise<() => void> {
     )
     return () => truncateSync(databaseUrl, 80 * 1024)
   }
-  const client = await connectToPostgres(databaseUrl)
-  let failing: Promise<unknown> | undefined
-  onTestFinished(async () => {
-    await failing
-    await client.end()
-  })
-  const readers = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-    WHERE datname = current_database() AND backend_xmin IS NOT NULL AND pid <> pg_backend_pid()`
-  return () => {
-    failing = client.query(readers)
-  }
+  return () => void executeSql(databaseUrl, 'ALTER TABLE users RENAME TO lost').catch(() => {})
 }
 
 const few = shareTestApp({
@@ -100,34 +119,29 @@ const few = shareTestApp({
 })
 
 describe('GET /users as application/x-ndjson', () => {
-  test.each(['id', '-id', 'name', '-name', 'email', '-email', 'created_at', '-updated_at'])(
-    'has the users of all pages of sort=%s and any filters, one in each line',
-    async sort => {
-      for (const filters of [
-        '',
-        '&name=a',
-        '&id=1,2,5,9',
-        '&email=U9@x.co,u5@x.co,nobody@x.co',
-        '&id=2,3,5&name=a&created_after=2026-01-01T00:00:00Z',
-        '&q=x+u',
-        '&q=a&updated_after=2026-01-01T00:00:00Z',
-        '&q=zoe&id=1,3',
-        '&created_after=2026-01-01T00:00:00Z',
-        '&created_after=2026-01-01T00:00:00Z&updated_before=9999-01-01T00:00:00Z&name=A',
-        '&created_before=2026-01-01T00:00:00Z',
-      ]) {
-        const path = `/users?sort=${sort}${filters}`
-        const users = (await few.http.get(path).expect(200)).body
-        const { headers } = await begin(few, `?sort=${sort}${filters}`)
-        expect(headers['content-type']).toBe(NDJSON)
-        const lines = await text(await begin(few, `?sort=${sort}${filters}`))
-        expect(lines).toBe(users.map((user: ShownUser) => `${JSON.stringify(user)}\n`).join(''))
-      }
-    },
-  )
+  test.each([
+    '',
+    'name=a',
+    'id=1,2,5,9',
+    'email=U9@x.co,u5@x.co,nobody@x.co',
+    'id=2,3,5&name=a&created_after=2026-01-01T00:00:00Z',
+    'id=99999999999999999999',
+    'q=x+u',
+    'q=a&updated_after=2026-01-01T00:00:00Z',
+    'q=zoe&id=1,3',
+    'created_after=2026-01-01T00:00:00Z',
+    'created_after=2026-01-01T00:00:00Z&updated_before=9999-01-01T00:00:00Z&name=A',
+    'created_before=2026-01-01T00:00:00Z',
+  ])('has the users of all pages of ?%s, one in each line', async filters => {
+    const users = (await few.http.get(`/users?${filters}`).expect(200)).body
+    const response = await begin(few, `?${filters}`)
+    expect(response.headers['content-type']).toBe(NDJSON)
+    const lines = users.map((user: ShownUser) => `${JSON.stringify(user)}\n`).join('')
+    expect(await text(response)).toBe(lines)
+  })
 
   test.each(byEngine({ sqlite: ['a file', ':memory:'], postgres: ['a database'] }))(
-    'has all of many users in their order, in %s',
+    'has all of many users in the order of their ids, in %s',
     async place => {
       const app =
         place === ':memory:'
@@ -136,12 +150,20 @@ describe('GET /users as application/x-ndjson', () => {
               users: Array.from({ length: 1500 }, (_, nth) => newUserBody({ name: `n${nth % 7}` })),
             })
           : await openMany()
-      const all = await usersOf(await begin(app, '?sort=-name'))
-      expect(new Set(idsOf(all)).size).toBe(place === ':memory:' ? 1500 : MANY)
-      const names = all.map(({ name }) => name)
-      expect(names).toEqual(names.toSorted().reverse())
+      const all = idsOf(await usersOf(await begin(app)))
+      const count = place === ':memory:' ? 1500 : MANY
+      expect(all).toEqual(Array.from({ length: count }, (_, nth) => nth + 1))
     },
   )
+
+  test('has those of many users that match, whether few or more', async () => {
+    const app = await openMany()
+    const inSeconds = (from: number) =>
+      Array.from({ length: MANY }, (_, nth) => nth + 1).filter(id => id % 60 > from)
+    const since = (seconds: number) => `?created_after=2026-01-31T12:00:${seconds}Z`
+    expect(idsOf(await usersOf(await begin(app, since(57))))).toEqual(inSeconds(57))
+    expect(idsOf(await usersOf(await begin(app, since(29))))).toEqual(inSeconds(29))
+  })
 
   test('has the headers of each response but no ETag, Link or length, and HEAD the same', async () => {
     const [got, head] = [await ask(few), await few.http.head('/users').set('Accept', NDJSON)]
@@ -166,11 +188,11 @@ describe('GET /users as application/x-ndjson', () => {
     await few.http.head('/users?page=1').set('Accept', NDJSON).expect(400)
   })
 
-  test.each(['per_page=5', 'page=1', 'after=x', 'count=true', 'envelope=false'])(
+  test.each(['per_page=5', 'page=1', 'after=x', 'sort=id', 'count=true', 'envelope=false'])(
     'takes no %s',
     async parameter => {
       const [name = ''] = parameter.split('=')
-      const { body } = await ask(few, `/users?sort=name&${parameter}`).expect(400)
+      const { body } = await ask(few, `/users?name=a&${parameter}`).expect(400)
       expect(body).toMatchObject({
         reason: 'query_invalid',
         errors: { [name]: ['cannot be given for the whole list'] },
@@ -194,11 +216,18 @@ describe('GET /users as application/x-ndjson', () => {
     ['application/*, application/json;q=0, application/problem+json;q=0', NDJSON],
     ['application/x-ndjson;q=0', 406],
     ['*/*', 'application/json; charset=utf-8'],
-    ['text/csv', 406],
+    ['text/csv', CSV],
+    ['text/csv;q=0.5, application/x-ndjson;q=0.4', CSV],
+    ['text/csv;q=0.4, application/x-ndjson;q=0.5', NDJSON],
+    ['text/csv, application/x-ndjson', NDJSON],
+    ['text/html, text/csv;q=0.9, */*;q=0.8', CSV],
+    ['text/html, */*;q=0.8', 'application/json; charset=utf-8'],
+    ['text/*', CSV],
+    ['text/html', 406],
   ])('answers Accept: %s with %s', async (accept, expected) => {
     const { status, headers, body } = await few.http.get('/users').set('Accept', accept)
     expect(status === 406 ? status : headers['content-type']).toBe(expected)
-    const message = 'Only application/json or application/x-ndjson is available'
+    const message = 'Only application/json or application/x-ndjson or text/csv is available'
     if (status === 406) expect(body.message).toBe(message)
   })
 
@@ -207,17 +236,50 @@ describe('GET /users as application/x-ndjson', () => {
     await few.http.post('/users').set('Accept', NDJSON).send(newUserBody()).expect(406)
   })
 
-  test('shows the users of its beginning, whatever changes meanwhile', async () => {
+  test('has each user that existed throughout once, and with the feed from before it all of them', async () => {
     const app = await openMany()
-    const response = await begin(app, '?sort=-id')
-    const later = { user: { name: 'Later' } }
-    await app.http.put('/users/3').send(later).expect(200)
-    await app.http.delete('/users/2').expect(204)
-    await app.http.post('/users').send(newUserBody()).expect(201)
-    const users = await usersOf(response)
-    expect(idsOf(users)).toEqual(Array.from({ length: MANY }, (_, nth) => MANY - nth))
-    expect(users.at(-3)?.name).toMatch(/^N3/)
-    expect(idsOf(await usersOf(await begin(app, '?sort=-id'))).slice(0, 1)).not.toEqual([MANY])
+    const { next } = (await app.http.get(`/users/changes?limit=1`)).body
+    const readFeed = async () => {
+      const entries: { id: number; user: ShownUser | null }[] = []
+      for (let after = next; ; ) {
+        const { body } = await app.http.get(`/users/changes?limit=1000&after=${after}`)
+        entries.push(...body.data)
+        if (!body.has_more) return entries
+        after = body.next
+      }
+    }
+    const response = await begin(app)
+    const last = MANY - 1
+    await app.http
+      .put(`/users/${last}`)
+      .send({ user: { name: 'Later' } })
+      .expect(200)
+    for (const id of [2, MANY]) await app.http.delete(`/users/${id}`).expect(204)
+    const made = await app.http.post('/users').send(newUserBody()).expect(201)
+    const users = new Map<number, ShownUser>()
+    for (const user of await usersOf(response)) {
+      expect(users.has(user.id)).toBe(false)
+      users.set(user.id, user)
+    }
+    for (let id = 1; id < MANY; id++) if (id !== 2) expect(users.has(id)).toBe(true)
+    for (const { id, user } of await readFeed()) {
+      if (user === null) users.delete(id)
+      else users.set(id, user)
+    }
+    expect([users.size, users.has(2), users.has(MANY)]).toEqual([MANY - 1, false, false])
+    expect([users.get(last)?.name, users.get(made.body.id)]).toEqual(['Later', made.body])
+  })
+
+  test('that nobody reads holds nothing of the database', async () => {
+    const app = await openMany()
+    await Promise.all([1, 2, 3, 4].map(() => begin(app)))
+    await until(async () => !(await isHeld(app)))
+    for (let nth = 0; nth < 20; nth++)
+      await app.http
+        .put(`/users/${MANY - nth}`)
+        .send({ user: { name: `N ${nth}` } })
+        .expect(200)
+    await until(async () => !(await isHeld(app)))
   })
 
   test('runs four times at once, and a client that leaves or is too slow makes room for another', async () => {
@@ -226,9 +288,7 @@ describe('GET /users as application/x-ndjson', () => {
     const running = async () =>
       parseMetrics((await app.ops.get('/metrics')).text).read('whole_lists')
     const four = await Promise.all(
-      ['managementPort', 'port', 'port', 'port'].map(name =>
-        begin({ port: app[name as 'port'] }, '?sort=name'),
-      ),
+      ['managementPort', 'port', 'port', 'port'].map(name => begin({ port: app[name as 'port'] })),
     )
     expect(await running()).toBe(4)
     const refused = await ask(app).expect(503)
@@ -257,12 +317,16 @@ describe('GET /users as application/x-ndjson', () => {
       const app = await openMany()
       const fail = await prepareFailure(app)
       const head = `GET /users HTTP/${version}\r\nHost: localhost\r\nAccept: ${NDJSON}\r\n\r\n`
-      const { socket } = sendRaw(app.port, head)
       let received = ''
-      socket.once('data', () => fail())
-      socket.on('data', chunk => {
-        received += chunk
-      })
+      // Node takes a reset for an end if there was less to read than the size of its buffer.
+      const onByte = (_: number, [byte = 0]: Uint8Array) => {
+        if (received === '') fail()
+        received += String.fromCharCode(byte)
+        return true
+      }
+      const onread = { buffer: Buffer.alloc(1), callback: onByte }
+      const socket = connect({ port: app.port, host: '127.0.0.1', onread })
+      socket.write(head)
       // A plain end would tell a client of HTTP/1.0 that this was all.
       const [error] = (await once(socket, 'error')) as [NodeJS.ErrnoException]
       expect(error.code).toBe('ECONNRESET')
@@ -305,4 +369,49 @@ describe('GET /users as application/x-ndjson', () => {
       await ask(app, '/users?name=ann').expect(200)
     },
   )
+})
+
+describe('GET /users as text/csv', () => {
+  test('has a byte order mark, a heading and a row for each user, which a spreadsheet takes for no formula', async () => {
+    const names = ['=1+1', '+1', '-1', '@a', "'a", 'a=b', 'Zo\u00eb "Z", Q', '1']
+    const app = await openTestApp({
+      users: names.map((name, nth) => newUserBody({ name, email: `=u${nth}@x.co` })),
+    })
+    const response = await begin(app, '?name=1', CSV)
+    expect(response.headers).toMatchObject({
+      'content-type': CSV,
+      'content-disposition': 'attachment; filename="users.csv"',
+      'cache-control': 'private, no-cache',
+      vary: 'Accept',
+    })
+    const [{ created_at: time }] = (await app.http.get('/users?name=1')).body
+    expect(await text(response)).toBe(`\ufeff${HEADING}8,1,'=u7@x.co,${time},${time}\r\n`)
+    const rows = (await text(await begin(app, '', CSV))).split('\r\n')
+    expect(rows).toHaveLength(names.length + 2)
+    expect(rows.slice(1, -1).map(row => row.split(",'=u")[0])).toEqual([
+      ...["1,'=1+1", "2,'+1", "3,'-1", "4,'@a", "5,'a", '6,a=b', '7,"Zo\u00eb ""Z"", Q"', '8,1'],
+    ])
+  })
+
+  test('has the rows of all parts after one heading', async () => {
+    const app = await openMany()
+    const rows = (await text(await begin(app, '', CSV))).split('\r\n')
+    expect(`${rows[0]}\r\n`).toBe(`\ufeff${HEADING}`)
+    const ids = rows.slice(1, -1).map(row => Number(row.split(',', 1)))
+    expect(ids).toEqual(Array.from({ length: MANY }, (_, nth) => nth + 1))
+  })
+
+  test.each(['id=99', 'q=nobody', 'created_before=2026-01-01T00:00:00Z'])(
+    'of nobody (?%s) is the heading',
+    async query => {
+      expect(await text(await begin(few, `?${query}`, CSV))).toBe(`\ufeff${HEADING}`)
+    },
+  )
+
+  test('takes no parameters of pages, and HEAD has its headers', async () => {
+    const { body } = await few.http.get('/users?sort=name').set('Accept', CSV).expect(400)
+    expect(body.errors).toEqual({ sort: ['cannot be given for the whole list'] })
+    const { headers } = await few.http.head('/users').set('Accept', CSV).expect(200)
+    expect(headers['content-disposition']).toBe('attachment; filename="users.csv"')
+  })
 })

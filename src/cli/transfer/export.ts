@@ -1,7 +1,7 @@
 import { stringify } from 'csv-stringify/sync'
 import { ServiceError } from '../../errors.ts'
 import { openStorageForCommand } from '../../open-database.ts'
-import { exportPages } from '../../users/transfer/user-export.ts'
+import { partsToExport, USER_COLUMNS } from '../../users/transfer/user-export.ts'
 import { readConfig } from '../terminal/read-config.ts'
 import { runTask } from '../terminal/run-task.ts'
 import {
@@ -17,7 +17,7 @@ import { EXPORT_FORMATS, type FormatFlags, formatOf, STANDARD_STREAM } from './f
 
 /** The options that are parameters of the list. */
 const LIST_FLAGS = [
-  ...(['sort', 'email', 'name'] as const),
+  ...(['email', 'name'] as const),
   ...(['createdAfter', 'createdBefore', 'updatedAfter', 'updatedBefore'] as const),
 ]
 
@@ -29,8 +29,6 @@ export interface ExportFlags extends FormatFlags<ExportFormat>, JsonFlags, ListF
   readonly file: string
   readonly withDigests?: boolean
 }
-
-const COLUMNS = ['id', 'name', 'email', 'created_at', 'updated_at']
 
 /** Runs `export`, which needs a database with the schema of this release. */
 export async function exportUsers(
@@ -47,7 +45,7 @@ export async function exportUsers(
     throw new UsageError('--json needs a FILE: standard output is for the users themselves')
   const config = readConfig(terminal)
   requireOtherFile(file, config)
-  const columns = withDigests ? [...COLUMNS, 'password_digest'] : COLUMNS
+  const columns = [...USER_COLUMNS, ...(withDigests ? ['password_digest'] : [])]
   const toText = (users: readonly string[]) =>
     format === 'csv'
       ? stringify(
@@ -69,7 +67,7 @@ export async function exportUsers(
       }
     }
     try {
-      const pages = exportPages({ users, parameters: parametersOf(flags), withDigests })
+      const pages = partsToExport({ users, parameters: parametersOf(flags), withDigests })
       await writeOutput(file, texts(pages), { terminal, signal, isPacked })
     } catch (error) {
       throw asUsageError(error)

@@ -76,7 +76,6 @@ export function addTransferCommands(program: Command, { terminal, run }: Command
     .option('--delimiter <CHARACTER>', `${character}; a comma if left out`)
     .option('--with-digests', 'include the password digests')
     .option('--json', 'print a summary of the written file as JSON')
-    .option('--sort <FIELD>', 'id, name, email, created_at or updated_at; -FIELD for descending')
     .option(
       '--email <TEXT>',
       'only users with this email, or one of several with commas between them, ignoring case',

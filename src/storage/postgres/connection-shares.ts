@@ -7,7 +7,7 @@ import type { Share } from './postgres-connections.ts'
 import { explainRefusal, unavailable } from './postgres-errors.ts'
 
 /** The most connections for each kind of work: together as many as a process opens. */
-const SHARES: Readonly<Record<Share, number>> = { short: 4, list: 4, write: 4, long: 3, whole: 4 }
+const SHARES: Readonly<Record<Share, number>> = { short: 4, list: 4, write: 4, long: 3 }
 
 const KINDS = Object.keys(SHARES) as Share[]
 

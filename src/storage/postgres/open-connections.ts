@@ -211,7 +211,7 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
 }
 
 function isLong({ share }: AnyWork): boolean {
-  return share === 'long' || share === 'whole'
+  return share === 'long'
 }
 
 /** Whether a lock keeps short work from being done, which is then repeated here. */

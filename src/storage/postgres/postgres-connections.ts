@@ -32,10 +32,9 @@ export interface Session {
  * `list` lists that an index answers;
  * `write` short writes of users, which throw at once what a lock of others makes the server throw. Other short work is repeated;
  * `long` what may take longer than a second, such as another list or an import. Only each of its statements has an end. It is
- * always one transaction;
- * `whole` the same for whole lists, each of which takes as long as its client.
+ * always one transaction.
  */
-export type Share = 'short' | 'list' | 'write' | 'long' | 'whole'
+export type Share = 'short' | 'list' | 'write' | 'long'
 
 export interface WriteOptions<T> {
   /** By default `write`. */
@@ -74,7 +73,7 @@ export interface Connections {
    */
   transaction<T>(work: (session: Session) => Promise<T>, options?: WriteOptions<T>): Promise<T>
   /** Runs statements that only read, and that all see one moment. Runs them again if their connection breaks soon after the call. */
-  snapshot<T>(work: (session: Session) => Promise<T>, share: 'long' | 'whole'): Promise<T>
+  snapshot<T>(work: (session: Session) => Promise<T>, share: 'long'): Promise<T>
   /**
    * Runs a statement that returns whether transactions are read-only. Throws `storage_unavailable` unless the server answers now
    * and takes writes.

@@ -65,6 +65,9 @@ export const postgresListDialect: ListDialect = {
   columns: 'id, shown',
   json: `'[' || coalesce(string_agg(${representationOf('page')}, ','), '') || ']'`,
   selectRevision: SELECT_REVISION,
+  scanned: `${LISTED}, password_digest`,
+  lines: `string_agg(${REPRESENTATION} || E'\\n', '')`,
+  digests: 'json_agg(password_digest)::text',
 
   // PostgreSQL takes no text with NUL. No user has a control character in name or e-mail. Words hold only letters, marks and
   // digits, so nothing in them means anything to `tsquery`.
@@ -89,6 +92,13 @@ export const postgresListDialect: ListDialect = {
     criteria.includes('words')
       ? SELECT_FEW_WITH_WORDS
       : countFew('users', conditionsOf(criteria, 'all')),
+
+  selectIds: criteria =>
+    criteria.includes('words')
+      ? IDS_WITH_WORDS
+      : `SELECT id FROM users${whereSql(conditionsOf(criteria, 'all'))}`,
+
+  testOf: criterion => conditionsOf([criterion], 'ordered')[0] as string,
 
   sourceOf,
 
@@ -125,7 +135,7 @@ function areWordsFar({ filters, words }: UserSelection, first: readonly Criterio
 }
 
 function sourceOf({ asked, purpose, first, isShort }: Reading): Source {
-  const { filters, words, start = { offset: 0 } } = asked
+  const { filters, words, start } = asked
   const names: readonly Criterion[] = namesOf(filters)
   const criteria = words.length > 0 ? ['words' as const, ...names] : names
   const isPage = purpose === 'page'
@@ -145,7 +155,6 @@ function sourceOf({ asked, purpose, first, isShort }: Reading): Source {
     conditions: conditionsOf(others, purpose === 'count' ? 'all' : 'ordered'),
     ranges: [range],
     order: columns,
-    shown: REPRESENTATION,
   }
   if (isInNames) return { ...source, conditions: [IN_NAMES] }
   if (purpose === 'count' && String(criteria) === 'words')

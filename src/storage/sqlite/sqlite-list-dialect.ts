@@ -14,6 +14,7 @@ import {
   type FilterName,
   fewOf,
   isInOrder,
+  MAX_SORTED_USERS,
   namesOf,
   rangesOf,
 } from '../list-plan.ts'
@@ -41,8 +42,7 @@ const HAS_ROWID = {
 /** Throws when the time of a list is over. To call it for each user would take longer than to read the user. */
 const IN_TIME = '(users.id % 1009 > 0 OR is_in_time())'
 
-/** A whole list gets null for other users from time to time, so that its walk to the next user that matches can be interrupted. */
-const IS_LOOKED_AT = 'users.id % 1009 = 0'
+const WITH_WORDS = 'SELECT rowid FROM users_words WHERE users_words MATCH @words'
 
 /** Lists in the SQL of SQLite. Those that may read many users call `is_in_time`. */
 export const sqliteListDialect: ListDialect = {
@@ -51,6 +51,9 @@ export const sqliteListDialect: ListDialect = {
   columns: 'id, name, email, created_at, updated_at',
   json: `json_group_array(${REPRESENTATION})`,
   selectRevision: SELECT_REVISION,
+  scanned: 'id, name, name_lower, email, password_digest, created_at, updated_at',
+  lines: `group_concat(${REPRESENTATION} || char(10), '')`,
+  digests: 'json_group_array(password_digest)',
 
   valuesOf: ({ filters, words }) => {
     const { ids, emails, ...others } = filters
@@ -61,7 +64,18 @@ export const sqliteListDialect: ListDialect = {
   // The index of words finds enough users for a page, and its users are not counted.
   criteriaToCount: ({ filters, words }) => (words.length > 0 ? [] : rangesOf(filters)),
 
-  selectFew: criteria => countFew('users', criteria.map(conditionOf)),
+  selectFew: criteria =>
+    criteria.includes('words')
+      ? `SELECT count(*) FROM (${WITH_WORDS} AND (rowid % 1009 > 0 OR is_in_time()) LIMIT ${MAX_SORTED_USERS + 1})`
+      : countFew('users', criteria.map(conditionOf)),
+
+  selectIds: criteria =>
+    criteria.includes('words')
+      ? WITH_WORDS
+      : `SELECT id FROM users${indexOf(criteria)} WHERE ${criteria.map(conditionOf).join(' AND ')}`,
+
+  testOf: criterion =>
+    criterion === 'words' ? `EXISTS (${WITH_WORDS} AND rowid = users.id)` : conditionOf(criterion),
 
   sourceOf,
 
@@ -74,7 +88,7 @@ export const sqliteListDialect: ListDialect = {
 }
 
 function sourceOf(reading: Reading): Source {
-  const { asked, purpose, isShort } = reading
+  const { asked, isShort } = reading
   const { sort, filters, words } = asked
   const hasWords = words.length > 0
   const names = namesOf(filters)
@@ -82,11 +96,9 @@ function sourceOf(reading: Reading): Source {
   const found = names
     .filter(name => isFound(name, reading))
     .map(name => (hasWords ? HAS_ROWID[name as 'ids' | 'emails'] : conditionOf(name)))
-  const all = checks.join(' AND ')
-  const isWalked = purpose === 'whole' && checks.length > 0
   // A plus keeps SQLite from finding and sorting all users of a filter where the first few of the list fill the page.
   const others = checks.map(check => (hasWords ? check : `+${check}`))
-  const isTimed = hasWords || (purpose !== 'whole' && !isShort)
+  const isTimed = hasWords || !isShort
   return {
     from: hasWords
       ? 'users_words CROSS JOIN users ON users.id = users_words.rowid'
@@ -96,12 +108,11 @@ function sourceOf(reading: Reading): Source {
       ...(isTimed ? [IN_TIME] : []),
       ...(hasWords ? ['users_words MATCH @words'] : []),
       ...found,
-      ...(isWalked ? [`(${all} OR ${IS_LOOKED_AT})`] : others),
+      ...others,
     ],
     ranges: rangesAfter(asked),
     // The index of words gives users in the order of ids, so that the first ones are enough for a page.
     order: columnsOf(sort.by, SORT_KEYS[sort.by], hasWords ? 'users_words.rowid' : 'id'),
-    shown: isWalked ? `iif(${all}, ${REPRESENTATION}, NULL)` : REPRESENTATION,
   }
 }
 
@@ -119,12 +130,17 @@ function indexedSql({ asked, purpose, first }: Reading): string {
     const hasMany = purpose === 'count' && rangesOf(asked.filters).length > 1
     return hasMany ? ' NOT INDEXED' : ''
   }
-  const isFew = fewOf(asked).length > 0
-  return isFew ? '' : ` INDEXED BY users_by_${FILTER_COLUMNS[name as FilterName]}`
+  return indexOf(first)
+}
+
+/** SQLite finds users by their ids and e-mails by itself. */
+function indexOf([name]: readonly Criterion[]): string {
+  if (name === 'ids' || name === 'emails') return ''
+  return ` INDEXED BY users_by_${FILTER_COLUMNS[name as FilterName]}`
 }
 
 function rangesAfter(asked: Reading['asked']): Source['ranges'] {
-  const { sort, filters, words, start = { offset: 0 } } = asked
+  const { sort, filters, words, start } = asked
   if ('offset' in start) return [[]]
   const beyond = sort.descending ? '<' : '>'
   const hasWords = words.length > 0

@@ -29,7 +29,7 @@ describe.skipIf(!canUsePgBouncer)('through PgBouncer in transaction pooling mode
     const lists = await Promise.all(ids.map((_, index) => list(1 + (index % 20))))
     expect(new Set(lists.map(({ headers }) => headers['x-total-count']))).toEqual(new Set(['200']))
     const headers = { Accept: 'application/x-ndjson' }
-    const whole = await (await fetch(`${url}/users?sort=-name`, { headers })).text()
+    const whole = await (await fetch(`${url}/users`, { headers })).text()
     expect(whole.match(/\n/g)).toHaveLength(200)
     await Promise.all(ids.map(id => http.delete(`/users/${id}`).expect(204)))
 

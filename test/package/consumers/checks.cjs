@@ -41,7 +41,7 @@ exports.checkUse = async ({ createUserRecords, request }) => {
   await http.post('/users').send(ann).expect(201)
   await http.post('/users').send(ann).expect(422)
   await http.post('/password-verifications').send(ann).expect(200)
-  const whole = http.get('/users?q=ann&sort=-name').set('Accept', NDJSON)
+  const whole = http.get('/users?q=ann').set('Accept', NDJSON)
   assert.match((await whole.buffer(true).parse(asText)).body, /^\{"id":1,.*"Ann"/)
   // A bundle may lack the call that decodes the path.
   await get(http, '/users/%zz', 400)

@@ -1,0 +1,122 @@
+import { stringify } from 'csv-stringify/sync'
+import { ServiceError } from '../errors.ts'
+import type { SentParameter } from '../http/query.ts'
+import { nextTurn } from '../timers.ts'
+import { parseWholeList } from './list-query.ts'
+import type { ScannedUsers, UserRepository, UserScan } from './user-repository.ts'
+
+/** What a whole list is read from. */
+export type ScannedRepository = Pick<UserRepository, 'findFew' | 'scan'>
+
+/** One object a line: https://github.com/ndjson/ndjson-spec. */
+export const NDJSON_TYPE = 'application/x-ndjson'
+
+/** RFC 4180, as spreadsheets take it. */
+export const CSV_TYPE = 'text/csv'
+
+/** The columns of users, in the order of their JSON. */
+export const USER_COLUMNS = ['id', 'name', 'email', 'created_at', 'updated_at'] as const
+
+/** About 130 KB. */
+const PART_USERS = 1000
+
+/** Each has a part in memory for as long as its client reads. */
+const MAX_RUNNING = 4
+
+/** Making them into CSV takes less than a millisecond. */
+const CSV_USERS = 100
+
+/**
+ * All users that match, in the order of their ids, in parts, of which some may have none. One that exists and matches throughout
+ * comes once, and none comes twice, whatever is written meanwhile. Between two parts nothing of the database is held.
+ */
+export async function* readWholeList(
+  users: ScannedRepository,
+  asked: Pick<UserScan, 'filters' | 'words' | 'withDigests'>,
+): AsyncGenerator<ScannedUsers> {
+  const { filters, words } = asked
+  const isFiltered = words.length > 0 || Object.values(filters).some(value => value !== undefined)
+  const few = isFiltered ? await users.findFew(asked) : undefined
+  const scan = (part: Partial<UserScan>) =>
+    users.scan({ ...asked, afterId: 0, limit: PART_USERS, ...part })
+  if (few !== undefined) {
+    for (let at = 0; at < few.length; at += PART_USERS)
+      yield await scan({ filters: { ...filters, ids: few.slice(at, at + PART_USERS) } })
+    return
+  }
+  for (let next: Promise<ScannedUsers> | undefined = scan({}); next !== undefined; ) {
+    const part: ScannedUsers = await next
+    // It is read while this one is used. Whoever uses it may end before that.
+    next = part.nextAfterId === undefined ? undefined : scan({ afterId: part.nextAfterId })
+    next?.catch(() => {})
+    yield part
+  }
+}
+
+/** A form in which a response has a whole list. */
+export interface WholeListForm {
+  readonly type: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly heading: string
+  /** Makes texts of the lines of a part, each within a millisecond. */
+  textsOf(lines: string): Iterable<string>
+}
+
+const CSV = { record_delimiter: '\r\n', escape_formulas: true } as const
+
+/** The forms of a whole list beside that of a page. */
+export const WHOLE_LIST_FORMS: readonly WholeListForm[] = [
+  { type: NDJSON_TYPE, headers: {}, heading: '', textsOf: lines => [lines] },
+  {
+    type: CSV_TYPE,
+    headers: { 'Content-Disposition': 'attachment; filename="users.csv"' },
+    heading: stringify([USER_COLUMNS], { ...CSV, bom: true }),
+    textsOf: csvOf,
+  },
+]
+
+function* csvOf(lines: string): Generator<string> {
+  const users = lines.split('\n').slice(0, -1)
+  for (let at = 0; at < users.length; at += CSV_USERS) {
+    const records = users.slice(at, at + CSV_USERS).map(user => JSON.parse(user))
+    yield stringify(records, { ...CSV, columns: USER_COLUMNS })
+  }
+}
+
+/** All users that match, in one response. */
+export function createWholeLists(users: ScannedRepository) {
+  let running = 0
+
+  async function send(
+    asked: ReturnType<typeof parseWholeList>,
+    { heading, textsOf }: WholeListForm,
+    sendText: (text: string) => Promise<void>,
+  ): Promise<void> {
+    let unsent = heading
+    for await (const { lines } of readWholeList(users, asked)) {
+      for (const text of textsOf(lines)) {
+        await sendText(unsent + text)
+        unsent = ''
+        await nextTurn()
+      }
+    }
+    await sendText(unsent)
+  }
+
+  return {
+    /** Throws `query_invalid`. The function that it returns sends the list, and throws `overloaded` while too many run. */
+    open: (parameters: readonly SentParameter[], form: WholeListForm) => {
+      const asked = parseWholeList(parameters)
+      return async (sendText: (text: string) => Promise<void>): Promise<void> => {
+        if (running >= MAX_RUNNING) throw new ServiceError('overloaded')
+        running++
+        try {
+          await send(asked, form, sendText)
+        } finally {
+          running--
+        }
+      }
+    },
+    running: () => running,
+  }
+}
