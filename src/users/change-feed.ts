@@ -30,8 +30,8 @@ export const changeParameters = z.strictObject({
   after: cursor(text => (text === 'now' ? text : decodeChangeCursor(text))).meta({
     description:
       'The cursor `next` of the previous answer; without it, from the beginning. `now` skips all earlier changes.',
+    type: 'string',
     minLength: 1,
-    examples: ['k3Jd0a4zWyI5ZjQ0ZTU3M2Q3YTAiLDEsIjQyIiw3XQ'],
   }),
   limit: wholeNumber(1, MAX_LIMIT)
     .default(100)

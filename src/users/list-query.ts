@@ -23,7 +23,8 @@ const MAX_EMAILS = 100
 
 const SAMPLE_INSTANT = '2026-01-31T12:00:00Z'
 
-const SAMPLE_CURSOR = 'ryvb4aqbbsHireHWlPQfx1siIiwxXQ'
+/** RFC 3339 also has lower case and leap seconds. */
+const AS_TAKEN = ': `T` and `Z` in upper case, seconds up to 59.'
 
 const DEFAULT_SORT = 'id'
 
@@ -31,7 +32,10 @@ const DEFAULT_SORT = 'id'
 export const listParameters = z.strictObject({
   per_page: parameter(wholeNumber(1, 1000), 'Users per page.', 20).default(100),
   page: optional(wholeNumber(1, 999_999_999_999), 'The number of the page.', 2),
-  after: optional(text(), 'The cursor of the previous page; not with `page`.', SAMPLE_CURSOR),
+  // Without an example: tools would send it, and no cursor is right everywhere.
+  after: text()
+    .meta({ description: 'The cursor of the previous page; not with `page`.' })
+    .optional(),
   sort: parameter(
     z.enum(SORT_NAMES, `must be one of ${SORT_NAMES.join(', ')}`),
     'The field to sort by; descending with `-` before it.',
@@ -53,10 +57,10 @@ export const listParameters = z.strictObject({
     'One to eight words, each of at most 64 characters: users of whom each word begins some word of the name or of the e-mail, without regard to case, accents and order. A word is a run of letters, marks and digits.',
     'lov ada',
   ),
-  created_after: optional(instant('after'), 'Created after this.', SAMPLE_INSTANT),
-  created_before: optional(instant('before'), 'Created before this.', SAMPLE_INSTANT),
-  updated_after: optional(instant('after'), 'Changed after this.', SAMPLE_INSTANT),
-  updated_before: optional(instant('before'), 'Changed before this.', SAMPLE_INSTANT),
+  created_after: optional(instant('after'), `Created after this${AS_TAKEN}`, SAMPLE_INSTANT),
+  created_before: optional(instant('before'), `Created before this${AS_TAKEN}`, SAMPLE_INSTANT),
+  updated_after: optional(instant('after'), `Changed after this${AS_TAKEN}`, SAMPLE_INSTANT),
+  updated_before: optional(instant('before'), `Changed before this${AS_TAKEN}`, SAMPLE_INSTANT),
   count: parameter(boolean(), 'Adds the number of all users that match.', true).default(false),
   envelope: parameter(boolean(), 'Answers with an object instead of an array.', true).default(
     false,

@@ -6,10 +6,10 @@ import {
   type ZodOpenApiPathsObject,
   type ZodOpenApiResponseObject,
 } from 'zod-openapi'
-import { PATCH_TYPES } from '../body.ts'
+import { DECOMPRESSORS, PATCH_TYPES } from '../body.ts'
 import { JSON_TYPE } from '../negotiation.ts'
 import type { DescribedOperation, DocumentSettings } from './operation.ts'
-import { COMMON_HEADERS, CONTENT_ENCODING, PREFER, X_REQUEST_ID } from './operation.ts'
+import { COMMON_HEADERS, PREFER, X_REQUEST_ID } from './operation.ts'
 import { createRefusals, OTHERWISE } from './refusals.ts'
 
 /** The name of the security scheme. */
@@ -79,15 +79,10 @@ function describeRequest(operation: DescribedOperation, bodyLimitBytes: number) 
     summary,
     description,
     // On each operation and not once on its path, where Swagger UI does not follow references.
-    parameters: [
-      ...(query ? describeQuery(query) : []),
-      ...parameters,
-      ...(body ? [CONTENT_ENCODING] : []),
-      X_REQUEST_ID,
-    ],
+    parameters: [...(query ? describeQuery(query) : []), ...parameters, X_REQUEST_ID],
     ...(body && {
       requestBody: {
-        description: `Other attributes are ignored${parameters.includes(PREFER) ? ', unless `Prefer` is sent' : ''}. At most ${bodyLimitBytes} bytes, also after decompression.`,
+        description: `Other attributes are ignored${parameters.includes(PREFER) ? ', unless `Prefer` is sent' : ''}. At most ${bodyLimitBytes} bytes, also after decompression: \`Content-Encoding\` may be ${[...DECOMPRESSORS.keys()].join(', ')}.`,
         required: true,
         content: Object.fromEntries(types.map(type => [type, { schema: body, example }])),
       },
