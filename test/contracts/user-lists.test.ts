@@ -26,16 +26,17 @@ async function expectPages(
   ids: readonly number[],
   { maxPages = Number.POSITIVE_INFINITY, total = ids.length } = {},
 ): Promise<UserQuery['start'] | undefined> {
+  const count = Math.min(maxPages, Math.max(1, Math.ceil(ids.length / query.limit)))
   const pages: number[][] = []
   const totals = new Set<number | undefined>()
   let start: UserQuery['start'] | undefined = query.start
-  for (; start !== undefined && pages.length < maxPages; ) {
+  // One page more than there are would be wrong, and may have no end.
+  for (; start !== undefined && pages.length < Math.min(maxPages, count + 1); ) {
     const { json, total, next } = await repository.list({ ...query, start })
     pages.push(idsOf(json))
     totals.add(total)
     start = next
   }
-  const count = Math.min(maxPages, Math.max(1, Math.ceil(ids.length / query.limit)))
   const page = (nth: number) => ids.slice(nth * query.limit, (nth + 1) * query.limit)
   expect(pages).toEqual(Array.from({ length: count }, (_, nth) => page(nth)))
   expect([...totals]).toEqual([query.withTotal ? total : undefined])
