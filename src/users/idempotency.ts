@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import { ServiceError } from '../errors.ts'
 import type { PasswordHasher } from './passwords/hasher.ts'
-import type { CreateAs } from './user-creator.ts'
 import type { NewUser, StoredUser, UserRepository } from './user-repository.ts'
 import { isPossiblePassword } from './user-schemas.ts'
+import type { CreateAs } from './user-service.ts'
 
 export interface KeyedUser {
   /** The user as it was at its creation. */

@@ -11,7 +11,7 @@ import {
 } from '../http/openapi/operation.ts'
 import { changeParameters, EVENT_STREAM_TYPE } from './change-feed.ts'
 import { listParameters } from './list-query.ts'
-import { MAX_BATCH_USERS } from './user-batch.ts'
+import { MAX_BATCH_USERS } from './user-body.ts'
 import { BLANK, EMAIL_TAKEN, fieldError, type UserRules } from './user-schemas.ts'
 import { WHOLE_LIST_FORMS } from './whole-list.ts'
 

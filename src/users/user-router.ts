@@ -1,5 +1,6 @@
 import type { Request, Router } from 'express'
-import { ServiceError } from '../errors.ts'
+import { kindOf, ServiceError } from '../errors.ts'
+import { messagesByField } from '../http/error-handler.ts'
 import { mountPath } from '../http/forwarded.ts'
 import {
   entityTag,
@@ -15,11 +16,10 @@ import type { Reply } from '../http/reply.ts'
 import { accept, acceptJson, createRouter, type RouteParts } from '../http/router.ts'
 import type { StreamReply } from '../http/stream.ts'
 import { type ChangeFeed, EVENT_STREAM_TYPE } from './change-feed.ts'
-import { attributesIn } from './unknown-attributes.ts'
-import { entryJson, isBatch, splitBatch } from './user-batch.ts'
+import { attributesIn, isBatch, splitBatch } from './user-body.ts'
 import type { UserList } from './user-lists.ts'
 import type { StoredUser } from './user-repository.ts'
-import type { UserService } from './user-service.ts'
+import type { Created, UserService } from './user-service.ts'
 import { WHOLE_LIST_FORMS } from './whole-list.ts'
 
 export interface UserRouterOptions {
@@ -186,6 +186,14 @@ function isFresh({ headers }: Request, version: string): boolean {
 
 function userReply(status: number, user: StoredUser, headers: Record<string, string> = {}): Reply {
   return { status, headers: { ETag: entityTag(user.version), ...headers }, body: user.json }
+}
+
+/** An entry of a batch as clients see it. */
+function entryJson(entry: Created): string {
+  if (!(entry instanceof ServiceError)) return `{"status":201,"user":${entry.json}}`
+  const { status, code: reason, details } = entry
+  const { message } = kindOf(reason)
+  return JSON.stringify({ status, message, reason, errors: messagesByField(details.errors ?? []) })
 }
 
 function notModified(version: string): Reply {

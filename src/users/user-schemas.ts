@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { type FieldError, ServiceError } from '../errors.ts'
-import { findUnknown } from './unknown-attributes.ts'
+import { findUnknown } from './user-body.ts'
 
 /** The user of a body, and what is wrong with it. */
 export interface Parsed<T> {

@@ -3,38 +3,39 @@ import type { Cursors } from './cursor.ts'
 import { createOnce, type KeyedUser } from './idempotency.ts'
 import { createJudge, type Judged, refusalOf } from './judge.ts'
 import type { PasswordHasher } from './passwords/hasher.ts'
-import { isCurrentDigest } from './passwords/parse-digest.ts'
-import { requireBatch } from './user-batch.ts'
-import { type Created, createOne, createUserCreator } from './user-creator.ts'
+import { type Handling, requireBatch } from './user-body.ts'
 import { createUserLists } from './user-lists.ts'
-import type { Precondition, StoredUser, UserRepository, UserUpdate } from './user-repository.ts'
-import {
-  isPossibleEmail,
-  isPossiblePassword,
-  parseBody,
-  takenEmail,
-  type UserInput,
-  type UserRules,
-} from './user-schemas.ts'
+import type {
+  IdempotencyClaim,
+  NewUser,
+  Precondition,
+  StoredUser,
+  UserRepository,
+  UserUpdate,
+} from './user-repository.ts'
+import { takenEmail, type UserInput, type UserRules } from './user-schemas.ts'
+import { createUpgrade, createVerification, type UpgradeOptions } from './verification.ts'
 import { createWholeLists } from './whole-list.ts'
 
 /** How often a password is compared that others change at the same time. Each time takes up to two runs of Argon2id. */
 const MAX_COMPARISONS = 5
 
-export interface UserServiceOptions {
+export interface UserServiceOptions extends UpgradeOptions {
   readonly users: UserRepository
   readonly passwords: PasswordHasher
   readonly rules: UserRules
   readonly cursors: Cursors
-  /** Called when replacing a digest fails with anything but a `ServiceError`. The next verification tries again. */
-  readonly onUpgradeFailure: (error: unknown) => void
 }
 
 export type UserService = ReturnType<typeof createUserService>
 
-/** `isStrict` rejects attributes that no user has, which are ignored otherwise. */
-export interface Handling {
-  readonly isStrict?: boolean | undefined
+/** What became of a user to create: the user, or what is wrong with it. */
+export type Created = StoredUser | ServiceError
+
+/** How users are created. */
+export interface CreateAs extends Handling {
+  /** Makes the claim with which a single user is stored. */
+  readonly claimOf?: (user: NewUser) => Promise<IdempotencyClaim>
 }
 
 export interface CreateOptions extends Handling {
@@ -54,10 +55,37 @@ export function createUserService(options: UserServiceOptions) {
   const { users, passwords, rules } = options
   const { isCommon } = passwords
   const judge = createJudge({ isCommon, isEmailTaken: users.isEmailTaken })
-  const createAll = createUserCreator({ ...options, judge })
-  const create = createOne(createAll)
   const createKeyed = createOnce({ ...options, create })
   const upgrade = createUpgrade(options)
+
+  /**
+   * Creates the user of each body in one transaction, each as if it had come alone, one after the other. Throws `overloaded`
+   * before it hashes anything if not all passwords and writes may wait, and what `UserRepository.create` throws.
+   */
+  async function createAll(bodies: readonly unknown[], as: CreateAs): Promise<readonly Created[]> {
+    const judged = await judge(rules.newUser, bodies, as)
+    const valid = judged.flatMap(one => ('user' in one ? one.user : []))
+    const made = (valid.length > 0 ? await store(valid, as) : []).values()
+    return judged.map(one =>
+      'errors' in one ? refusalOf(one.errors) : (made.next().value ?? takenEmail()),
+    )
+  }
+
+  async function store(inputs: readonly NewUserInput[], { claimOf }: CreateAs) {
+    users.requireRoom(inputs.length)
+    const sent = inputs.flatMap(({ password }) => password ?? [])
+    const digests = sent.length > 0 ? await passwords.hashAll(sent) : []
+    const newUsers = inputs.map(({ name, email, password }) => ({
+      ...{ name, email, passwordDigest: password == null ? null : (digests.shift() as string) },
+    }))
+    return users.create(newUsers, await claimOf?.(newUsers[0] as NewUser))
+  }
+
+  async function create(body: unknown, as: CreateAs): Promise<StoredUser> {
+    const [made] = await createAll([body], as)
+    if (made instanceof ServiceError) throw made
+    return made as StoredUser
+  }
 
   async function judgeChange(body: unknown, exceptId?: number, isStrict?: boolean) {
     const judged = await judge(rules.change, [body], { isStrict, exceptId })
@@ -144,52 +172,7 @@ export function createUserService(options: UserServiceOptions) {
   }
 }
 
-/**
- * Replaces the digest of a user by a current one of the password that it verified, in the background. Clients cannot see it,
- * and a password that was changed meanwhile stays.
- */
-function createUpgrade({ users, passwords, onUpgradeFailure }: UserServiceOptions) {
-  /** Users whose digest is being replaced. */
-  const upgrading = new Set<number>()
-
-  return async (id: number, previous: string, password: string): Promise<void> => {
-    if (isCurrentDigest(previous) || upgrading.has(id)) return
-    upgrading.add(id)
-    try {
-      await users.replaceDigest(id, { previous, next: await passwords.hash(password) })
-    } catch (error) {
-      if (!(error instanceof ServiceError)) onUpgradeFailure(error)
-    } finally {
-      upgrading.delete(id)
-    }
-  }
-}
-
-type Upgrade = ReturnType<typeof createUpgrade>
-
-/** Verifies passwords for other programs. */
-function createVerification({ users, passwords, rules }: UserServiceOptions, upgrade: Upgrade) {
-  /**
-   * The user with the e-mail and the password of a body. Replaces its digest afterwards, unless that may be of a longer
-   * password. Throws `validation_failed`, and `wrong_credentials` for an unknown e-mail, a user without a
-   * password and a wrong password, after about the same time.
-   */
-  return async (body: unknown): Promise<StoredUser> => {
-    const { user: login, errors } = parseBody(rules.login, body)
-    if (login === undefined) throw refusalOf(errors)
-    const { email, password } = login
-    const found = isPossibleEmail(email) ? await users.findByEmail(email) : undefined
-    const isPossible = isPossiblePassword(password)
-    const digest = isPossible ? (found?.passwordDigest ?? undefined) : undefined
-    const verified = await passwords.verifyEvenly(digest, isPossible ? password : '')
-    if (verified === false || found === undefined || digest === undefined) {
-      throw new ServiceError('wrong_credentials')
-    }
-    const { user } = found
-    if (verified === 'whole') void upgrade(user.id, digest, password)
-    return user
-  }
-}
+type NewUserInput = ReturnType<UserRules['newUser']['parse']>
 
 function requireUser<T>(user: T | undefined): T {
   if (user === undefined) throw new ServiceError('user_not_found')

@@ -1,8 +1,10 @@
-import { type FieldError, kindOf, ServiceError } from '../errors.ts'
-import { messagesByField } from '../http/error-handler.ts'
+import { type FieldError, ServiceError } from '../errors.ts'
 import { isObject } from '../json.ts'
-import { findUnknownKeys } from './unknown-attributes.ts'
-import type { Created } from './user-creator.ts'
+
+/** `isStrict` rejects attributes that no user has, which are ignored otherwise. */
+export interface Handling {
+  readonly isStrict?: boolean | undefined
+}
 
 export const MAX_BATCH_USERS = 100
 
@@ -31,7 +33,7 @@ function errorsOf(body: { readonly users: unknown }): readonly FieldError[] {
 /** The body of each user of a batch. Throws `validation_failed` for a body that is none. */
 export function requireBatch(
   body: unknown,
-  { isStrict = false }: { readonly isStrict?: boolean | undefined },
+  { isStrict = false }: Handling,
 ): readonly { readonly user: object }[] {
   const bodies = splitBatch(body)
   const wrong = bodies === undefined ? errorsOf(body as { users: unknown }) : []
@@ -43,10 +45,32 @@ export function requireBatch(
   return bodies
 }
 
-/** An entry as clients see it. */
-export function entryJson(entry: Created): string {
-  if (!(entry instanceof ServiceError)) return `{"status":201,"user":${entry.json}}`
-  const { status, code: reason, details } = entry
-  const { message } = kindOf(reason)
-  return JSON.stringify({ status, message, reason, errors: messagesByField(details.errors ?? []) })
+const ATTRIBUTES = ['name', 'email', 'password']
+
+/** The attributes that a body with a valid user has, by name. */
+export function attributesIn(body: unknown): readonly string[] {
+  const { user } = body as { readonly user: Readonly<Record<string, unknown>> }
+  return ATTRIBUTES.filter(name => user[name] !== undefined)
+}
+
+const UNKNOWN = 'is not an attribute of a user'
+
+/** What strict handling refuses: attributes that no user has, and keys beside `user`. */
+export function findUnknown(body: unknown): readonly FieldError[] {
+  return [
+    ...findUnknownKeys(Object(body).user, ATTRIBUTES, '/user'),
+    ...findUnknownKeys(body, ['user']),
+  ]
+}
+
+function findUnknownKeys(value: unknown, known: readonly string[], at = ''): readonly FieldError[] {
+  if (!isObject(value)) return []
+  return Object.keys(value)
+    .filter(name => !known.includes(name))
+    .map(field => ({
+      field,
+      // RFC 6901 3.
+      at: { pointer: `${at}/${field.replaceAll('~', '~0').replaceAll('/', '~1')}` },
+      messages: [UNKNOWN],
+    }))
 }

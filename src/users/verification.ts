@@ -1,0 +1,69 @@
+import { ServiceError } from '../errors.ts'
+import { refusalOf } from './judge.ts'
+import type { PasswordHasher } from './passwords/hasher.ts'
+import { isCurrentDigest } from './passwords/parse-digest.ts'
+import type { StoredUser, UserRepository } from './user-repository.ts'
+import { isPossibleEmail, isPossiblePassword, parseBody, type UserRules } from './user-schemas.ts'
+
+export interface UpgradeOptions {
+  readonly users: Pick<UserRepository, 'replaceDigest'>
+  readonly passwords: Pick<PasswordHasher, 'hash'>
+  /** Called when replacing a digest fails with anything but a `ServiceError`. The next verification tries again. */
+  readonly onUpgradeFailure: (error: unknown) => void
+}
+
+export interface VerificationOptions {
+  readonly users: Pick<UserRepository, 'findByEmail'>
+  readonly passwords: Pick<PasswordHasher, 'verifyEvenly'>
+  readonly rules: Pick<UserRules, 'login'>
+}
+
+/**
+ * Replaces the digest of a user by a current one of the password that it verified, in the background. Clients cannot see it,
+ * and a password that was changed meanwhile stays.
+ */
+export function createUpgrade({ users, passwords, onUpgradeFailure }: UpgradeOptions) {
+  /** Users whose digest is being replaced. */
+  const upgrading = new Set<number>()
+
+  return async (id: number, previous: string, password: string): Promise<void> => {
+    if (isCurrentDigest(previous) || upgrading.has(id)) return
+    upgrading.add(id)
+    try {
+      await users.replaceDigest(id, { previous, next: await passwords.hash(password) })
+    } catch (error) {
+      if (!(error instanceof ServiceError)) onUpgradeFailure(error)
+    } finally {
+      upgrading.delete(id)
+    }
+  }
+}
+
+export type Upgrade = ReturnType<typeof createUpgrade>
+
+/** Verifies passwords for other programs. */
+export function createVerification(
+  { users, passwords, rules }: VerificationOptions,
+  upgrade: Upgrade,
+) {
+  /**
+   * The user with the e-mail and the password of a body. Replaces its digest afterwards, unless that may be of a longer
+   * password. Throws `validation_failed`, and `wrong_credentials` for an unknown e-mail, a user without a
+   * password and a wrong password, after about the same time.
+   */
+  return async (body: unknown): Promise<StoredUser> => {
+    const { user: login, errors } = parseBody(rules.login, body)
+    if (login === undefined) throw refusalOf(errors)
+    const { email, password } = login
+    const found = isPossibleEmail(email) ? await users.findByEmail(email) : undefined
+    const isPossible = isPossiblePassword(password)
+    const digest = isPossible ? (found?.passwordDigest ?? undefined) : undefined
+    const verified = await passwords.verifyEvenly(digest, isPossible ? password : '')
+    if (verified === false || found === undefined || digest === undefined) {
+      throw new ServiceError('wrong_credentials')
+    }
+    const { user } = found
+    if (verified === 'whole') void upgrade(user.id, digest, password)
+    return user
+  }
+}
