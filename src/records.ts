@@ -72,7 +72,7 @@ export async function openRecords(
   const app = express()
   app.disable('x-powered-by')
   app.use((request, response) => {
-    request.arrivedAt = performance.now()
+    request.arrival = { at: performance.now() }
     // The outer application sets it, unless it has disabled that.
     response.removeHeader('X-Powered-By')
     // No `onLateRequest` here: the server of another program does not report late requests, so every request may be one.

@@ -24,10 +24,10 @@ export function recogniseKeys(ring: Pick<KeyRing, 'recognise'>): RequestHandler 
  */
 export function requireKey(isOpen: (request: Request) => boolean): RequestHandler {
   return (request, _response, next) => {
-    const { apiKey, logFields, keyProblem, headers } = request
+    const { apiKey, line, keyProblem, headers } = request
     if (apiKey !== undefined || isPreflight(request) || isOpen(request)) return next()
     const problem = keyProblem ?? (headers.authorization === undefined ? 'missing' : 'malformed')
-    request.logFields = { ...logFields, keyProblem: problem }
+    request.line = { ...line, keyProblem: problem }
     next(new ServiceError('key_required', keyProblem && { headers: INVALID_TOKEN }))
   }
 }

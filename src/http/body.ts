@@ -61,7 +61,7 @@ function takeParsed(body: unknown, limitBytes: number): unknown {
 async function readJson(request: Request, limitBytes: number): Promise<unknown> {
   const refusal = findHeadRefusal(request)
   if (refusal !== undefined) {
-    if (request.awaitsContinue || request.readableEnded) throw refusal
+    if (request.arrival.awaitsContinue || request.readableEnded) throw refusal
     // Only the first byte or the end of a chunked body shows whether it is empty.
     await readBytes(request, 0, refusal)
     return undefined
@@ -116,8 +116,8 @@ function hasBody({ headers }: Request): boolean {
 function readBytes(request: Request, limitBytes: number, refusal?: ServiceError): Promise<Buffer> {
   const tooLarge = () => refusal ?? new ServiceError('body_too_large')
   if (Number(request.headers['content-length'] ?? 0) > limitBytes) return Promise.reject(tooLarge())
-  if (request.awaitsContinue) {
-    request.awaitsContinue = false
+  if (request.arrival.awaitsContinue) {
+    request.arrival.awaitsContinue = false
     request.res?.writeContinue()
   }
   return new Promise((resolve, reject) => {

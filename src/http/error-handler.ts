@@ -38,7 +38,7 @@ export function createErrorHandler(options: ErrorHandlerOptions): ErrorRequestHa
         else handleError(failure, request, response, next)
       })
     if (error.code === 'overloaded' && !response.headersSent) {
-      setTimeout(send, request.arrivedAt + overloadPauseMs - performance.now())
+      setTimeout(send, request.arrival.at + overloadPauseMs - performance.now())
       return
     }
     const { log: line } = kindOf(error.code)

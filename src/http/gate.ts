@@ -16,7 +16,7 @@ const MAX_PORT = 65_535
  * connection (`scheme_not_allowed`): RFC 9110 4.2 and 7.4. Throws `transfer_coding_unsupported`: RFC 9112 6.1.
  */
 export const requireValidHead: RequestHandler = (request, _response, next) => {
-  const { targetScheme } = request
+  const { targetScheme } = request.arrival
   const { host, 'transfer-encoding': coding } = request.headers
   const isMissing =
     targetScheme === undefined ? host === undefined && request.httpVersion === '1.1' : !host
@@ -107,9 +107,9 @@ function withoutBrackets(host: string): string {
 
 /** Throws `shutting_down` for a request that came too late to be answered, and `overloaded` for one that was shed. */
 export function denyLateAndShed(isTooLate: (socket: Request['socket']) => boolean): RequestHandler {
-  return ({ socket, isShed }, _response, next) => {
+  return ({ socket, arrival }, _response, next) => {
     if (isTooLate(socket)) next(new ServiceError('shutting_down'))
-    else next(isShed ? new ServiceError('overloaded') : undefined)
+    else next(arrival.isShed ? new ServiceError('overloaded') : undefined)
   }
 }
 

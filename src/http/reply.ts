@@ -44,7 +44,7 @@ export function writeReply(request: Request, response: Response, reply: Reply): 
     !response.shouldKeepAlive ||
     response.getHeader('Connection') === 'close' ||
     reply.headers?.Connection === 'close' ||
-    request.awaitsContinue
+    request.arrival.awaitsContinue
   sendHead(response, reply.status, headOf(request, response, reply, body))
   if (isLast && !request.complete) closeAfterBody(request)
   response.end(body)
@@ -85,9 +85,9 @@ function headOf(
   const otherVary = response.getHeader('Vary')
   if (otherVary !== undefined)
     setField(fields, 'Vary', `${headers?.Vary ?? 'Accept'}, ${otherVary}`)
-  if (reason !== undefined) request.errorReason = reason
+  if (reason !== undefined) request.line = { ...request.line, reason }
   // The client may send its body although it was not told to. So nothing shows where the next request begins.
-  if (request.awaitsContinue) setField(fields, 'Connection', 'close')
+  if (request.arrival.awaitsContinue) setField(fields, 'Connection', 'close')
   return fields
 }
 

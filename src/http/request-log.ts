@@ -60,7 +60,7 @@ export function requestLog({
     metrics?.begin()
     response.once('close', () => {
       const isAborted = !response.writableFinished
-      const ms = performance.now() - request.arrivedAt
+      const ms = performance.now() - request.arrival.at
       const route = routeOf(request)
       metrics?.end({
         requestId: request.id,
@@ -69,7 +69,7 @@ export function requestLog({
         status: isAborted ? 0 : response.statusCode,
         seconds: ms / 1000,
         key: request.apiKey?.name,
-        reason: request.errorReason,
+        reason: request.line?.reason,
       })
       const line = {
         requestId: request.id,
@@ -83,9 +83,7 @@ export function requestLog({
         userAgent: logText(request.headers['user-agent']),
         trace_id: traceId,
       }
-      const { subject, logFields, errorReason } = request
-      const fields = Object.assign(line, subject, logFields, errorReason && { reason: errorReason })
-      log[levelOf(request)](fields, 'request')
+      log[levelOf(request)](Object.assign(line, request.line), 'request')
     })
     next()
   }

@@ -1,6 +1,6 @@
 import { finished } from 'node:stream'
 import type { NextFunction, RequestHandler, Response } from 'express'
-import { type ErrorCode, type ErrorDetails, ServiceError } from '../errors.ts'
+import { type ErrorDetails, ServiceError } from '../errors.ts'
 import { fixedHeaders } from '../http/reply.ts'
 import type { RuleParts } from './guard-rule.ts'
 import { secondsUntil } from './limit-headers.ts'
@@ -53,7 +53,7 @@ export function denyOverLimit(rule: LimitRule, parts: RuleParts) {
 
   return ({ state, canFit }: Denied, response: Response, next: NextFunction) => {
     const { request, key = '', count = 0, limit, resetTime } = state
-    const { logFields } = request
+    const { line } = request
     const facts = factsOf(request)
     report(state)
     if (isDryRun) return next()
@@ -67,7 +67,7 @@ export function denyOverLimit(rule: LimitRule, parts: RuleParts) {
         // A limit on a route has its headers whenever it counts.
         if (rule.type === 'throttle') facts.shown?.delete(rule)
         showLimits(request)
-        request.logFields = logFields
+        request.line = line
       }
       next(error)
     })
@@ -111,7 +111,7 @@ function denyByFunction(
     const vary = response.getHeader('Vary')
     response.vary('Accept')
     // Other denials get their reason in `writeReply`, which the function does not use.
-    request.logFields = { ...request.logFields, reason: 'rate_limited' satisfies ErrorCode }
+    request.line = { ...request.line, reason: 'rate_limited' }
     let isHandedOn = false
 
     /** The `next` of the function. In Express two words skip the rest of a route or router, and every handler that could answer. */

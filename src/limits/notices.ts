@@ -45,7 +45,7 @@ export function createNotices(options: RuleLinesOptions) {
     /** Adds type and rule to the request's own log line. */
     mark: (notice: Notice, more?: object): void => {
       const { type, rule, dryRun, request } = notice
-      request.logFields = { type, rule, dryRun, ...more }
+      request.line = { ...request.line, type, rule, dryRun, ...more }
     },
 
     /** Writes a log line about a decision, unless the rule has written too many within the last second. */

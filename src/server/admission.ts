@@ -89,12 +89,12 @@ export function createAdmission(capacity: Capacity, serve: Application) {
     const request: Request = response.req
     // The client hung up, or a malformed body was answered already.
     if (request.socket.destroyed || response.writableEnded) return
-    if (now - request.arrivedAt > maxEventLoopDelayMs) shed(request, response)
+    if (now - request.arrival.at > maxEventLoopDelayMs) shed(request, response)
     else serve(request, response)
   }
 
   function shed(request: Request, response: Response): void {
-    request.isShed = true
+    request.arrival.isShed = true
     shedRequests++
     serve(request, response)
   }
@@ -105,14 +105,14 @@ export function createAdmission(capacity: Capacity, serve: Application) {
    */
   function isBehind(now: number): boolean {
     const [first] = waiting
-    return first !== undefined && now - (first.req as Request).arrivedAt > maxEventLoopDelayMs / 2
+    return first !== undefined && now - (first.req as Request).arrival.at > maxEventLoopDelayMs / 2
   }
 
   /** Call for each request that is to be served now or later. */
   function admit(response: Response): void {
     const request: Request = response.req
     const now = performance.now()
-    request.arrivedAt = now
+    request.arrival.at = now
     if (HEALTH_CHECK.test(request.url)) serve(request, response)
     else if (hasTime(beginTurn(now), now) && !isBehind(now)) serve(request, response)
     else if (waiting.length < maxWaitingRequests) waiting.push(response)

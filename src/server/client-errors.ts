@@ -86,7 +86,7 @@ function readBefore({ rawPacket, bytesParsed }: ParserError): string {
 
 /** A response to bytes that are not a request. */
 function createResponse(error: ParserError, socket: Socket): Response {
-  const request = new IncomingMessage(socket)
+  const request = Object.assign(new IncomingMessage(socket), { arrival: { at: 0 } })
   const read = readBefore(error)
   // The response to a HEAD has no body. After the end of its head, the error is in a later request.
   request.method = read.startsWith('HEAD ') && !read.includes('\r\n\r\n') ? 'HEAD' : 'GET'

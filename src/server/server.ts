@@ -88,11 +88,12 @@ export function createHttpServer(options: HttpServerOptions) {
   })
   // The client is told to continue only when the body is read. If the head alone decides, no body is sent.
   server.on('checkContinue', (request: Request, response: Response) => {
-    request.awaitsContinue = true
-    receive(request, response)
+    receive(request, response, true)
   })
   // Unknown expectations may be ignored: RFC 9110 10.1.1.
-  server.on('checkExpectation', receive)
+  server.on('checkExpectation', (request: Request, response: Response) =>
+    receive(request, response),
+  )
   server.on('clientError', (error, socket) => refuse(error, socket as Socket))
   server.on('connect', (_request, socket) => {
     // Node has detached the socket: without a listener, an error would end the process.
@@ -100,7 +101,8 @@ export function createHttpServer(options: HttpServerOptions) {
     refuse(new Error('no proxy'), socket.resume() as Socket)
   })
 
-  function receive(request: Request, response: Response): void {
+  function receive(request: Request, response: Response, awaitsContinue = false): void {
+    request.arrival = { at: 0, targetScheme: undefined, awaitsContinue, isShed: false }
     if (!request.url.startsWith('/')) toOriginForm(request)
     if (request.headers.upgrade !== undefined) {
       closeAfterUncertainOffer(response, stopping.hasBegun)
@@ -148,7 +150,7 @@ const ABSOLUTE_FORM = /^([a-z][a-z0-9+.-]*):\/\/(?:[^/?#]*@)?([^/?#]*)(.*)/is
 function toOriginForm(request: Request): void {
   const [, scheme, host, rest] = ABSOLUTE_FORM.exec(request.url) ?? []
   if (rest === undefined) return
-  request.targetScheme = scheme?.toLowerCase()
+  request.arrival.targetScheme = scheme?.toLowerCase()
   request.url = rest.startsWith('/') ? rest : `/${rest}`
   request.headers.host = host
 }

@@ -52,7 +52,7 @@ export function createUserRouter(
     if (isBatch(request.body)) return createMany(request, isStrict)
     const key = parseIdempotencyKey(request.headers['idempotency-key'])
     const { user, isReplay } = await users.create(request.body, { key, isStrict })
-    request.subject = { user: user.id, fields: attributesIn(request.body) }
+    request.line = { ...request.line, user: user.id, fields: attributesIn(request.body) }
     return userReply(201, user, {
       Location: `${mountPath(request)}/users/${user.id}`,
       ...(isReplay && { 'Idempotency-Replayed': 'true' }),
@@ -65,14 +65,14 @@ export function createUserRouter(
     }
     const entries = await users.createMany(request.body, { isStrict })
     const made = entries.filter(entry => !(entry instanceof ServiceError)).length
-    request.subject = { users: made }
+    request.line = { ...request.line, users: made }
     return { status: 200, body: `{"data":[${entries.map(entryJson)}]}` }
   }
 
   async function read(request: Request): Promise<Reply> {
     const user = await users.read(idInPath(request))
     const isUnmodified = isFresh(request, user.version)
-    request.subject = { user: user.id }
+    request.line = { ...request.line, user: user.id }
     return isUnmodified ? notModified(user.version) : userReply(200, user)
   }
 
@@ -80,21 +80,21 @@ export function createUserRouter(
     const precondition = preconditionOf(request.headers)
     const options = { precondition, isStrict }
     const user = await users.update(idInPath(request), request.body, options)
-    request.subject = { user: user.id, fields: attributesIn(request.body) }
+    request.line = { ...request.line, user: user.id, fields: attributesIn(request.body) }
     return userReply(200, user)
   }
 
   async function remove(request: Request): Promise<Reply> {
     const user = idInPath(request)
     await users.delete(user, preconditionOf(request.headers))
-    request.subject = { user }
+    request.line = { ...request.line, user }
     return { status: 204 }
   }
 
   /** Without an ETag: the response is the result of the verification, and not the state of its path. */
   async function verify(request: Request): Promise<Reply> {
     const user = await users.verify(request.body)
-    request.subject = { user: user.id }
+    request.line = { ...request.line, user: user.id }
     return { status: 200, body: user.json }
   }
 

@@ -107,9 +107,9 @@ function createOperatorPage({ answer, otherMethods }: RouteParts): Router {
 const REFUSALS: readonly unknown[] = ['token_required', 'origin_not_allowed', 'host_not_allowed']
 
 /** Reading is not worth a line, because monitoring does it every second, unless it is about users or refused. */
-function levelOf({ method, url, errorReason }: Request): 'info' | 'debug' {
+function levelOf({ method, url, line }: Request): 'info' | 'debug' {
   const isNoted = ['POST', 'DELETE'].includes(method) || url.startsWith('/users')
-  return isNoted || REFUSALS.includes(errorReason) ? 'info' : 'debug'
+  return isNoted || REFUSALS.includes(line?.reason) ? 'info' : 'debug'
 }
 
 /**
