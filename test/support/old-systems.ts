@@ -26,7 +26,7 @@ function pretty(value: unknown): string {
 }
 
 /**
- * By their headings in docs/moving-in.md. Digests of bcrypt were made with libxcrypt 4.4, PBKDF2 of Keycloak with Python's
+ * By their headings in docs/moving-in.md. Digests of bcrypt were made with libxcrypt 4.4 and bcrypt of Rust, PBKDF2 of Keycloak with Python's
  * hashlib; all others are published with their passwords by the system itself or its users.
  */
 export const OLD_SYSTEMS: Readonly<Record<string, OldSystem>> = {
@@ -124,6 +124,20 @@ export const OLD_SYSTEMS: Readonly<Record<string, OldSystem>> = {
 
   Keycloak: {
     files: {
+      'export/demo-federated-users-0.json': JSON.stringify({
+        realm: 'demo',
+        federatedUsers: [
+          {
+            id: 'f:22222222-2222-2222-2222-222222222222:bob',
+            credentials: [],
+            disableableCredentialTypes: [],
+            requiredActions: [],
+            realmRoles: ['default-roles-demo'],
+            notBefore: 0,
+            groups: [],
+          },
+        ],
+      }),
       'export/demo-realm.json': pretty({ id: 'demo', realm: 'demo', enabled: true }),
       'export/demo-users-0.json': pretty({
         realm: 'demo',
@@ -338,6 +352,86 @@ bob,bob@example.com,$wp$2y$10$gN3SQdbNc/cVlK7DylUiVumiuujud7lR0h5J4M2ZsNRMYOFbED
       { name: 'ann', email: 'ann@example.com', password: 'my password' },
       { name: 'bob', email: 'bob@example.com' },
       { name: 'cem', email: 'cem@example.com', password: 'my password' },
+    ],
+  },
+
+  Meteor: {
+    files: {
+      'meteor.json': lines(
+        {
+          _id: 'Xy7Qp2LmXy7Qp2Lm1',
+          createdAt: { $date: '2023-07-22T04:26:40.123Z' },
+          services: {
+            password: { bcrypt: '$2y$04$kHb1tbtzv4mbt5lgv7SZUuaqNDmoTUs.IfP.Ltw6OBnEe1bAkEs/i' },
+            resume: { loginTokens: [] },
+          },
+          emails: [{ address: 'ann@example.com', verified: true }],
+          profile: { name: 'Ann Lee' },
+        },
+        {
+          _id: 'Xy7Qp2LmXy7Qp2Lm2',
+          createdAt: { $date: { $numberLong: '1709251199000' } },
+          services: { google: { id: '100', email: 'bob@example.com' } },
+          emails: [{ address: 'bob@example.com', verified: false }],
+          profile: {},
+        },
+      ),
+    },
+    users: [{ ...ANN, password: 'correct horse' }, BOB],
+  },
+
+  MongoDB: {
+    files: {
+      'users.ndjson': lines(
+        {
+          _id: { $oid: '64bb5a40e4b0a1a2b3c4d5e6' },
+          name: 'Ann Lee',
+          email: 'ann@example.com',
+          password: '$2b$10$nZvKPlv/oO/vZJ6isyUfcu2eh4yj6g0O1wQvc.fOtcv5hxflg0tK2',
+          createdAt: { $date: '2023-07-22T04:26:40.123Z' },
+          updatedAt: { $date: '2023-07-23T04:26:40.123Z' },
+          __v: 0,
+        },
+        {
+          _id: { $oid: '64bb5a40e4b0a1a2b3c4d5e7' },
+          name: 'bob',
+          email: 'bob@example.com',
+          createdAt: { $date: { $numberLong: '1709251199000' } },
+          updatedAt: { $date: { $numberLong: '1709251199000' } },
+          __v: 0,
+        },
+      ),
+    },
+    users: [{ ...ANN, password: 'correct horse' }, BOB],
+  },
+
+  MySQL: {
+    files: {
+      'users.tsv': [
+        'name\temail\tpassword_digest\tcreated_at',
+        'Ann Lee\tann@example.com\t$2y$04$OIcjJ5HcaIvrRhJZULq1zeCH0v7788ol0J/PrOx/K4kUPKe0PH/ii\t2023-07-22T04:26:40Z',
+        'back\\\\slash "bob"\tbob@example.com\tNULL\t2024-02-29T23:59:59Z',
+        '',
+      ].join('\n'),
+    },
+    users: [
+      { ...ANN, created_at: '2023-07-22T04:26:40.000Z', password: 'correct horse' },
+      { ...BOB, name: 'back\\slash "bob"' },
+    ],
+  },
+
+  PostgreSQL: {
+    files: {
+      'users.tsv': [
+        'name\temail\tpassword_digest\tcreated_at',
+        'Ann Lee\tann@example.com\t$2y$04$OIcjJ5HcaIvrRhJZULq1zeCH0v7788ol0J/PrOx/K4kUPKe0PH/ii\t2023-07-22 04:26:40.123456+00',
+        '"bob"\tbob@example.com\t\\N\t2024-02-29 23:59:59+00',
+        '',
+      ].join('\n'),
+    },
+    users: [
+      { ...ANN, password: 'correct horse' },
+      { ...BOB, name: '"bob"' },
     ],
   },
 
