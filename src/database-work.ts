@@ -4,12 +4,12 @@ import {
   describeMistake,
   readDatabaseOption,
 } from './config/settings.ts'
-import { OperatorError } from './errors.ts'
-import { isFileOfDatabase, keepTemporaryFilesBy } from './open-database.ts'
-import { type CopyOptions, copyDatabase } from './storage/copy/copy-database.ts'
+import { OperatorError, ServiceError } from './errors.ts'
+import { isFileOfDatabase, keepTemporaryFilesBy, openCopyEnd } from './open-database.ts'
+import { type CopyEnd, type CopyOptions, copyUsers } from './storage/copy-users.ts'
 import type { DatabaseTasks } from './storage/database-tasks.ts'
 import { createPostgresDatabaseTasks } from './storage/postgres/maintenance/postgres-database-tasks.ts'
-import { blaming } from './storage/unusable-database.ts'
+import { blaming, UnusableDatabase } from './storage/unusable-database.ts'
 
 export interface CopyBetween extends Pick<CopyOptions, 'onProgress' | 'signal'> {
   /** The texts of the options. */
@@ -27,23 +27,30 @@ export async function copyDatabases({ from, to, environment, ...options }: CopyB
   keepTemporaryFilesBy(sourceLocation, environment)
   const inSource = (reason: string) => describeMistake('--from', sourceLocation.url, reason)
   const inTarget = (reason: string) => describeMistake('--to', targetLocation.url, reason)
-  const opened = await blaming(inSource, () => openSource(sourceLocation))
-  const source = blamingEach(inSource, opened)
-  const copy = async () => {
-    const target = await openTarget(targetLocation)
-    return copyDatabase({ ...options, source, target }).finally(target.close)
-  }
-  const result = await blaming(inTarget, copy).finally(source.close)
-  return { ...result, from: sourceLocation.url, to: targetLocation.url }
+  return withCopyEnd(sourceLocation, 'source', inSource, async source =>
+    withCopyEnd(targetLocation, 'target', inTarget, async target => {
+      const result = await copyUsers({ ...options, source, target })
+      return { ...result, from: sourceLocation.url, to: targetLocation.url }
+    }),
+  )
 }
 
-/** Blames each method alone, because a copy calls those of both databases in turn. */
-function blamingEach<T extends object>(describe: (reason: string) => string, methods: T): T {
-  const entries = Object.entries(methods).map(([name, method]) => [
-    name,
-    (...values: unknown[]) => blaming(describe, () => method(...values)),
-  ])
-  return Object.fromEntries(entries)
+/** Blames the database for errors of the work that it explains, because a copy uses both in turn. */
+async function withCopyEnd<T>(
+  location: DatabaseLocation,
+  end: 'source' | 'target',
+  describe: (reason: string) => string,
+  work: (end: CopyEnd) => Promise<T>,
+): Promise<T> {
+  const explain: CopyEnd['explain'] = one => blaming(describe, () => one().catch(throwUnusable))
+  const storage = await explain(() => openCopyEnd(location, end))
+  return work({ storage, explain }).finally(storage.close)
+}
+
+function throwUnusable(error: unknown): never {
+  if (!(error instanceof ServiceError)) throw error
+  const { message } = (error.cause ?? error) as Error
+  throw new UnusableDatabase(`it cannot be used: ${message}`, { cause: error })
 }
 
 /** A second connection of one process to a file would drop the locks of the first. PostgreSQL has a lock of its own. */
@@ -53,25 +60,6 @@ function requireTwo(source: DatabaseLocation, target: DatabaseLocation): void {
     isFileOfDatabase(source.path, { database: target }) ||
     isFileOfDatabase(target.path, { database: source })
   if (isSame) throw new OperatorError(['--from and --to name the same database'])
-}
-
-/** Loads only the drivers that the copy uses. A new engine needs one more case here and in `openTarget`. */
-async function openSource(location: DatabaseLocation) {
-  if (location.kind === 'sqlite') {
-    const sqlite = await import('./storage/sqlite/copy/sqlite-copy-source.ts')
-    return sqlite.openSqliteCopySource(location.path)
-  }
-  const postgres = await import('./storage/postgres/copy/postgres-copy-source.ts')
-  return postgres.openPostgresCopySource(location)
-}
-
-async function openTarget(location: DatabaseLocation) {
-  if (location.kind === 'sqlite') {
-    const sqlite = await import('./storage/sqlite/copy/sqlite-copy-target.ts')
-    return sqlite.openSqliteCopyTarget(location.path)
-  }
-  const postgres = await import('./storage/postgres/copy/postgres-copy-target.ts')
-  return postgres.openPostgresCopyTarget(location)
 }
 
 /**

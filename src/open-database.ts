@@ -36,6 +36,22 @@ export function openStorageForCommand(
   })
 }
 
+/** Opens one end of a copy. Throws `UnusableDatabase`. */
+export function openCopyEnd(
+  database: DatabaseLocation,
+  end: 'source' | 'target',
+): Promise<Storage> {
+  const isTarget = end === 'target'
+  return engineOf(database).open({
+    ...createClocks(),
+    maxWaitingWrites: 10_000,
+    mustPersist: true,
+    ifMissing: isTarget ? 'create' : 'refuse',
+    isBulk: isTarget,
+    isCopyTarget: isTarget,
+  })
+}
+
 /**
  * Lets SQLite keep its temporary files beside a database: they hold users, and /tmp may be small, or in memory. For the variables
  * of this process, unless SQLITE_TMPDIR is one. SQLite reads that once, when it is loaded, which is when it is first used.

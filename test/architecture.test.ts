@@ -22,17 +22,13 @@ const ALLOWED = tableOf(`
   open-blocklist: config users/passwords
   open-limits: clocks config errors limits limits/rules storage storage/redis
   management: clocks config limits ops/management server
-  database-work: config errors open-database storage storage/copy storage/postgres/copy storage/postgres/maintenance
-      storage/sqlite/copy storage/sqlite/maintenance
+  database-work: config errors open-database storage storage/postgres/maintenance storage/sqlite/maintenance
   storage/sqlite/maintenance: files storage storage/sqlite users
-  storage/sqlite/copy: storage storage/copy storage/sqlite
   storage/postgres/maintenance: config storage storage/postgres
-  storage/postgres/copy: config storage storage/copy storage/postgres
   ops/management: clocks config errors http http/fast http/pages limits limits/rules ops ops/metrics users version waiting
   open-database: clocks config storage storage/postgres storage/sqlite
   storage/sqlite: errors files limits native-package storage users users/transfer
   storage/postgres: config errors limits storage users users/transfer waiting
-  storage/copy: storage
   ops/metrics: http limits ops server storage version
   storage: access errors limits users users/transfer
   users/transfer: errors http users users/passwords

@@ -293,8 +293,10 @@ CREATE TABLE imports (
 );
 
 -- The mark of a copy from another database that is not complete. A database with this mark is not used for anything else.
+-- run names the copy that fills it: an earlier one that still runs must not complete it.
 CREATE TABLE unfinished_copies (
   singleton smallint CONSTRAINT unfinished_copies_primary_key PRIMARY KEY,
+  run text NOT NULL DEFAULT '',
   CONSTRAINT unfinished_copies_singleton CHECK (singleton = 1)
 );
 

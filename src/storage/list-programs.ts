@@ -1,5 +1,5 @@
 import { ServiceError } from '../errors.ts'
-import { lastIdOf, withoutLastUser } from '../users/stored-user.ts'
+import { lastIdOf, MAX_ID, withoutLastUser } from '../users/stored-user.ts'
 import type { ScannedUsers, UserPage, UserQuery, UserScan } from '../users/user-repository.ts'
 import { ARE_WORDS_INDEXED } from './index-next-users.ts'
 import { type Asking, type ListDialect, orderOf, type Reading, whereSql } from './list-dialect.ts'
@@ -159,7 +159,7 @@ function scanStatement(dialect: ListDialect, scan: UserScan): Asked {
   const matching = tests.length > 0 ? ` FILTER (${whereSql(tests)})` : ''
   const next =
     ids === undefined
-      ? 'id > @after_id ORDER BY id LIMIT @limit'
+      ? `id > @after_id AND id <= ${MAX_ID} ORDER BY id LIMIT @limit`
       : `${dialect.testOf('ids')} ORDER BY id`
   const last = ids === undefined ? 'CASE WHEN count(*) = @limit THEN max(id) END' : 'NULL'
   const sql = `

@@ -3,6 +3,7 @@ import type { BanStore } from '../limits/ban-store.ts'
 import type { UserImportStore } from '../users/transfer/user-import-store.ts'
 import type { UserChanges } from '../users/user-changes.ts'
 import type { UserRepository } from '../users/user-repository.ts'
+import type { CopyStore } from './copy-store.ts'
 import type { Program } from './programs.ts'
 import type { Commit, StorageReport } from './storage-report.ts'
 
@@ -16,6 +17,7 @@ export interface Storage {
   readonly imports: UserImportStore
   readonly bans: BanStore
   readonly apiKeys: ApiKeyStore
+  readonly copies: CopyStore
   /**
    * A secret of 32 random bytes for the cursors of lists, or for the names of counters in Redis. The same for every process
    * that uses the database.
@@ -81,6 +83,8 @@ export interface OpenStorageOptions {
   readonly mustPersist?: boolean
   /** Tunes the database for few large writes. */
   readonly isBulk?: boolean
+  /** Whether `copy` will fill it: an unfinished copy is taken too. */
+  readonly isCopyTarget?: boolean
   /** Called with what an operator should know although the storage works: a fixed sentence for the log, and its cause. */
   readonly onWarning?: (message: string, cause?: unknown) => void
   /** Called for each transaction that has been committed, before its writes are answered. */

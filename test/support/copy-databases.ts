@@ -1,30 +1,30 @@
 import { randomBytes } from 'node:crypto'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { copyDatabase } from '../../src/storage/copy/copy-database.ts'
-import type { CopySource, CopyTarget } from '../../src/storage/copy/copy-ends.ts'
-import { openPostgresCopySource } from '../../src/storage/postgres/copy/postgres-copy-source.ts'
-import { openPostgresCopyTarget } from '../../src/storage/postgres/copy/postgres-copy-target.ts'
-import { openSqliteCopySource } from '../../src/storage/sqlite/copy/sqlite-copy-source.ts'
-import { openSqliteCopyTarget } from '../../src/storage/sqlite/copy/sqlite-copy-target.ts'
+import { readDatabaseOption } from '../../src/config/settings.ts'
+import { openCopyEnd } from '../../src/open-database.ts'
+import { type CopyEnd, copyUsers } from '../../src/storage/copy-users.ts'
 import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { rowsIn } from './databases.ts'
 import { fillWithUsers } from './fill-users.ts'
-import { locationOf } from './postgres-databases.ts'
 
 /** Why `copy` refuses a database, as a source or as a target. */
 export const REFUSALS = {
   unreleased: 'an unreleased version made it',
   unfinished: 'it is an unfinished copy: run `copy` again, or delete it',
+  notEmpty: 'it is not empty: it has users, idempotency keys, bans or API keys, or had users',
 }
 
-/** The tables that `copy` copies, and the used ids. */
+/** What `copy` copies, and the used ids. */
 const TABLES = {
-  users: 'SELECT * FROM users ORDER BY id',
-  idempotencyKeys: 'SELECT * FROM idempotency_keys ORDER BY key_hash',
+  users:
+    'SELECT id, name, name_lower, email, password_digest, created_at, updated_at FROM users ORDER BY id',
+  idempotencyKeys: `
+    SELECT key_hash, user_id, fingerprint, user_version, user_json, expires_at FROM idempotency_keys ORDER BY key_hash`,
   bans: 'SELECT rule, client_key, ends_at, lasts_ms FROM bans ORDER BY 1, 2',
-  apiKeys: 'SELECT * FROM api_keys ORDER BY name',
-  signingKeys: 'SELECT * FROM signing_keys ORDER BY name',
+  apiKeys: `
+    SELECT name, key_hash, scopes, created_at, expires_at, last_used_at FROM api_keys ORDER BY name`,
+  signingKeys: 'SELECT name, key FROM signing_keys ORDER BY name',
   lastId: `SELECT seq FROM sqlite_sequence WHERE name = 'users'`,
 }
 
@@ -35,6 +35,7 @@ export function copiedContent(path: string): Record<string, unknown[]> {
 
 const FILL_REST = `
   UPDATE users SET password_digest = '$argon2id$v=19$' || id, name = 'Zoë "\\' || id || '😀' WHERE id % 3 = 0;
+  UPDATE users SET name_lower = 'zoë "\\' || id || '😀' WHERE id % 3 = 0;
   UPDATE users SET updated_at = '2030-01-01T00:00:00.000Z' WHERE id % 4 = 0;
   DELETE FROM users WHERE id IN (2, (SELECT max(id) FROM users))`
 
@@ -57,13 +58,15 @@ const API_KEYS = [
   ['aab', 'users:read', 0, 8_640_000_000_000_000, null],
 ] as const
 
+const FAR = 4_000_000_000_000
+
 /** Odd texts, such as those that PostgreSQL cannot store as they are. */
 const BANS = [
-  ['login', '203.0.113.1', 1_900_000_000_000, 60_000],
-  ['login', '203.0.113.1\u0000/a\\b\\0', 1_900_000_000_001, 31_622_400_000],
-  ['', '', 1, 0],
-  ['\u0000', '\\', 2, 1],
-  ['é', '😀', 3, 2],
+  ['login', '203.0.113.1', FAR, 60_000],
+  ['login', '203.0.113.1\u0000/a\\b\\0', FAR + 1, 60_000],
+  ['', '', FAR, 1],
+  ['\u0000', '\\', FAR, 1],
+  ['é', '😀', FAR, 2],
 ]
 
 /** The bytes of each source that was made, by its users. */
@@ -84,7 +87,7 @@ export async function makeCopySource(path: string, users = 25): Promise<void> {
   const insertApiKey = database.prepare(INSERT_API_KEY)
   const insertBan = database.prepare(INSERT_BAN)
   database.transaction(() => {
-    for (let id = 1; id <= users; id += 2) {
+    for (let id = 1; id < users; id += 2) {
       insertKey.run(randomBytes(32), id, 'print', `2026 ${id}`, `{"id":${id}}`, 1_900_000_000_000)
     }
     // Of the user that was deleted.
@@ -98,29 +101,24 @@ export async function makeCopySource(path: string, users = 25): Promise<void> {
 }
 
 /** Opens a path or a URL of PostgreSQL. */
-export function openSource(database: string): Promise<CopySource> {
-  return database.startsWith('postgres')
-    ? openPostgresCopySource(locationOf(database))
-    : openSqliteCopySource(database)
+export function openEnd(database: string, end: 'source' | 'target') {
+  return openCopyEnd(readDatabaseOption('--from', database, {}), end)
 }
 
-export function openTarget(database: string): Promise<CopyTarget> {
-  return database.startsWith('postgres')
-    ? openPostgresCopyTarget(locationOf(database))
-    : openSqliteCopyTarget(database)
-}
-
-/** Copies in small chunks. `change` replaces methods of the target. */
-export async function copyInChunks(
+/** Copies. `change` replaces members of the target. */
+export async function copyBetween(
   { from, to }: { readonly from: string; readonly to: string },
-  change: (target: CopyTarget) => Partial<CopyTarget> = () => ({}),
-  chunkRows = 4,
+  change: (target: CopyEnd) => Partial<CopyEnd> = () => ({}),
 ) {
-  const source = await openSource(from)
+  const explain: CopyEnd['explain'] = work => work()
+  const source = await openEnd(from, 'source')
   try {
-    const target = await openTarget(to)
+    const storage = await openEnd(to, 'target')
+    const target = { storage, explain }
     const changed = { ...target, ...change(target) }
-    return await copyDatabase({ source, target: changed, chunkRows }).finally(target.close)
+    return await copyUsers({ source: { storage: source, explain }, target: changed }).finally(
+      storage.close,
+    )
   } finally {
     await source.close()
   }
@@ -129,25 +127,21 @@ export async function copyInChunks(
 /** Thrown where a test ends a copy. */
 class Killed extends Error {}
 
-const WRITES = ['begin', 'add', 'complete', 'commit'] as const
-
-/** Copies until the given write of the target, the first is 1, as if the process ended there. Whether there was such a write. */
+/**
+ * Copies until the given piece of work on the target, the first is 1, as if the process ended before it. Whether there was such a
+ * piece.
+ */
 export async function interruptCopy(
   at: { readonly from: string; readonly to: string },
   number: number,
 ): Promise<boolean> {
-  let writes = 0
-  const copying = copyInChunks(at, target =>
-    Object.fromEntries(
-      WRITES.map(name => [
-        name,
-        async (...values: never[]) => {
-          if (++writes === number) throw new Killed()
-          await (target[name] as (...values: never[]) => Promise<void>)(...values)
-        },
-      ]),
-    ),
-  )
+  let pieces = 0
+  const copying = copyBetween(at, () => ({
+    explain: async work => {
+      if (++pieces === number) throw new Killed()
+      return work()
+    },
+  }))
   return copying.then(
     () => false,
     error => {

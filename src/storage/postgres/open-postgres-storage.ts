@@ -3,12 +3,14 @@ import { performance, sleep } from '../../timers.ts'
 import type { UserRepository } from '../../users/user-repository.ts'
 import { createCallGate, through } from '../call-gate.ts'
 import { createApiKeyStore } from '../create-api-key-store.ts'
+import { createCopyStore } from '../create-copy-store.ts'
 import { createSigningKeys } from '../create-signing-keys.ts'
 import type { MigrateOptions, MigrationStatus } from '../database-tasks.ts'
 import { createIndexedWords } from '../index-next-users.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { reportingCommits } from '../storage-report.ts'
 import { UnusableDatabase } from '../unusable-database.ts'
+import { LAST_GIVEN_ID } from '../user-ids.ts'
 import { createWordFiller, fillWords } from '../word-filler.ts'
 import { createContendedWrites } from './contended-writes.ts'
 import { createUserCreate } from './create-users.ts'
@@ -135,7 +137,7 @@ async function prepare(connections: Connections, options: OpenStorageOptions): P
   } else {
     await requireMigrated(connections)
   }
-  await refuseUnfinishedCopy(connections)
+  if (!options.isCopyTarget) await refuseUnfinishedCopy(connections)
 }
 
 function createPostgresStorage(connections: Connections, options: OpenStorageOptions): Storage {
@@ -168,6 +170,11 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
   const create = through(writes, users.create, ({ length }) => length)
   const served = serve({ ...users, create }, 'update', 'replaceDigest', 'delete')
   const signingKey = createSigningKeys(statements)
+  const copies = createCopyStore(statements, {
+    lastGivenId: LAST_GIVEN_ID.postgres,
+    // A role that only serves may not set the sequence itself.
+    reserveIds: ['SELECT take_user_ids(ARRAY[$1::bigint])'],
+  })
   const { read, last, ...housekeeping } = createPostgresUserChanges(connections)
   return {
     users: { ...served, requireRoom: writes.requireRoom },
@@ -175,6 +182,7 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
     imports: serve(createPostgresUserImportStore(connections, now), 'write'),
     bans: serve(createPostgresBanStore(connections, options), 'save', 'lift'),
     apiKeys: serve(createApiKeyStore(statements), 'create', 'revoke', 'recordUses'),
+    copies: serve(copies),
     signingKey: name => untilReachable(() => signingKey(name)),
     // A statement sees what was committed before it.
     readAnew: () => {},

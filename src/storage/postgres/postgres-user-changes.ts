@@ -83,10 +83,6 @@ const NEW_MARK = `md5(random()::text || clock_timestamp()::text)`
 /** For a database that was put back: a follower may have read changes that it does not have. */
 export const EXPIRE_CURSORS = `UPDATE user_feed SET mark = ${NEW_MARK}`
 
-/** For a database that has just been filled: nobody has read its feed. */
-export const BEGIN_FEED = `
-  UPDATE user_feed SET mark = ${NEW_MARK}, server = ${SERVER}, baseline_through = 0, forgotten_in = '0', forgotten_id = 0`
-
 /** Whether `one` of two values of `server` is that of a dump that became the other one: its transactions mean nothing there. */
 const isRestored = (one: string, other: string) => `
   (split_part(${one}, '/', 1), split_part(${one}, '/', 4)) <> (split_part(${other}, '/', 1), split_part(${other}, '/', 4))`

@@ -1,7 +1,7 @@
 import { type NamedUser, WORDS_VERSION, wordsOfUser } from '../../users/words.ts'
 import { type IndexedUser, IS_OUTDATED_AND_EMPTY, type WordDialect } from '../index-next-users.ts'
 import type { Asked } from '../programs.ts'
-import type { Connections, Session } from './postgres-connections.ts'
+import type { Connections } from './postgres-connections.ts'
 
 /** The words of a user as one parameter. Words have no blanks. */
 export function wordsText(user: NamedUser): string {
@@ -35,13 +35,6 @@ const UPSERT = `
 /** What writes the words of users that the transaction has inserted or locked. */
 export function wordsUpsert(users: readonly IndexedUser[]): Asked {
   return { sql: UPSERT, values: [users.map(({ id }) => id), users.map(wordsText)] }
-}
-
-/** Writes the words of users that the transaction of the session has locked. */
-export async function upsertWords(session: Session, users: readonly IndexedUser[]): Promise<void> {
-  if (users.length === 0) return
-  const { sql, values } = wordsUpsert(users)
-  await session.query(sql, values)
 }
 
 /** Others wait meanwhile. */

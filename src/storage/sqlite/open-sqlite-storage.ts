@@ -1,9 +1,12 @@
 import { createApiKeyStore } from '../create-api-key-store.ts'
+import { createCopyStore } from '../create-copy-store.ts'
 import { createSigningKeys } from '../create-signing-keys.ts'
 import { createIndexedWords } from '../index-next-users.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { reportingCommits } from '../storage-report.ts'
+import { LAST_GIVEN_ID } from '../user-ids.ts'
 import { createWordFiller } from '../word-filler.ts'
+import { openExclusively } from './connect.ts'
 import { fileBytesOf } from './database-files.ts'
 import { requireFile } from './inspect-database.ts'
 import { openLongLists } from './long-reads.ts'
@@ -11,6 +14,7 @@ import { openSqlite } from './open-sqlite.ts'
 import { createReadView } from './read-view.ts'
 import { createSqliteBanStore } from './sqlite-ban-store.ts'
 import type { Database } from './sqlite-driver.ts'
+import { explainErrors } from './sqlite-errors.ts'
 import { createSqliteSharedStatements } from './sqlite-statements.ts'
 import { createSqliteUserChanges } from './sqlite-user-changes.ts'
 import { createSqliteUserImportStore } from './sqlite-user-import-store.ts'
@@ -32,20 +36,36 @@ const BULK_CACHE_KIB = 64_000
 /** Reads wait meanwhile. */
 const USERS_A_STEP = 500
 
+const RESERVE_IDS = [
+  `INSERT INTO sqlite_sequence (name, seq)
+   SELECT 'users', 0 WHERE NOT EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'users')`,
+  `UPDATE sqlite_sequence SET seq = max(seq, CAST($1 AS INTEGER)) WHERE name = 'users'`,
+]
+
 /** Opens SQLite in a file or, for the path `:memory:`, in memory. Throws `UnusableDatabase`. */
 export async function openSqliteStorage(
   path: string,
   options: OpenStorageOptions,
 ): Promise<Storage> {
-  const { now, ifMissing, mustPersist = false } = options
+  const { now, ifMissing, mustPersist = false, isCopyTarget = false } = options
   if (mustPersist) requireFile(path)
-  const database = await openSqlite({ path, now, mustExist: ifMissing !== 'create' })
+  const open = () => openSqlite({ path, now, mustExist: ifMissing !== 'create', isCopyTarget })
+  if (isCopyTarget) await requireUnused(path, open)
+  const database = await open()
   try {
     return createSqliteStorage(database, options)
   } catch (error) {
     database.close()
     throw error
   }
+}
+
+/** Throws `UnusableDatabase` while another process has a database open: it would serve a part of a copy. */
+async function requireUnused(path: string, open: () => Promise<Database>): Promise<void> {
+  const created = await open()
+  created.close()
+  const locked = await explainErrors(() => openExclusively(path))
+  locked.close()
 }
 
 function createSqliteStorage(database: Database, options: OpenStorageOptions): Storage {
@@ -74,6 +94,10 @@ function createSqliteStorage(database: Database, options: OpenStorageOptions): S
     imports: createSqliteUserImportStore(parts),
     bans: createSqliteBanStore(parts),
     apiKeys: createApiKeyStore(statements),
+    copies: createCopyStore(statements, {
+      lastGivenId: LAST_GIVEN_ID.sqlite,
+      reserveIds: RESERVE_IDS,
+    }),
     signingKey: createSigningKeys(statements),
     readAnew: view.end,
     untilReachable: work => work(),

@@ -24,19 +24,18 @@ function copy(cwd: string, ...args: string[]) {
 describe('copy', () => {
   test('copies everything and prints what it was, with --json for programs', async () => {
     const { cwd, from, to } = await place()
-    const before = readFileSync(from)
+    const before = copiedContent(from)
     const stdout = await stdoutOf(copy(cwd))
     expect(stdout).toMatch(
-      /^file:to\.db: 23 users, 14 idempotency keys, 5 bans, 5 API keys, verified, in [\d.]+ s\n$/,
+      /^file:to\.db: 23 users, 13 idempotency keys, 5 bans, 5 API keys, verified, in [\d.]+ s\n$/,
     )
     expect(filesOf(to)).toEqual(['to.db'])
-    expect(copiedContent(to)).toEqual(copiedContent(from))
-    expect(readFileSync(from).equals(before)).toBe(true)
+    expect([copiedContent(to), copiedContent(from)]).toEqual([before, before])
     expect(await copy(cwd, '--json')).toMatchObject({ code: 1, stdout: '' })
     rmSync(to)
     expect(JSON.parse((await copy(cwd, '--json')).stdout)).toEqual({
       ...{ from: 'from.db', to: 'file:to.db', last_id: 25 },
-      ...{ users: 23, idempotency_keys: 14, bans: 5, api_keys: 5 },
+      ...{ users: 23, idempotency_keys: 13, bans: 5, api_keys: 5 },
       checksum: expect.stringMatching(/^[0-9a-f]{64}$/),
       seconds: expect.any(Number),
     })

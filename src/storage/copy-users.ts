@@ -1,0 +1,205 @@
+import { hash, randomUUID } from 'node:crypto'
+import { ServiceError } from '../errors.ts'
+import { nextTurn } from '../timers.ts'
+import { MAX_ID } from '../users/stored-user.ts'
+import type { UserQuery } from '../users/user-repository.ts'
+import { COPIED_PARTS, type CopiedPart, USERS } from './copied-parts.ts'
+import type { Storage } from './storage.ts'
+import { UnusableDatabase } from './unusable-database.ts'
+
+/** A database, and what explains its errors. */
+export interface CopyEnd {
+  readonly storage: Storage
+  explain<T>(work: () => Promise<T>): Promise<T>
+}
+
+export interface CopyProgress {
+  readonly step: 'copy' | 'verify'
+  readonly users: number
+  readonly totalUsers: number
+}
+
+export interface CopyOptions {
+  readonly source: CopyEnd
+  readonly target: CopyEnd
+  readonly onProgress?: (progress: CopyProgress) => void
+  /** Its reason is thrown between two pages. */
+  readonly signal?: AbortSignal
+}
+
+/** What ends within this time after a copy is not compared, in milliseconds. */
+const ENDS_SOON_MS = 600_000
+
+const COUNT: UserQuery = {
+  sort: { by: 'id', descending: false },
+  filters: {},
+  words: [],
+  limit: 1,
+  start: { offset: 0 },
+  withTotal: true,
+}
+
+/**
+ * Copies everything from `source` into `target`, and compares both. The target must be empty, or that of an interrupted copy, which
+ * starts over; until all is equal it is an unfinished copy. Throws `UnusableDatabase`, what `explain` makes of it, and the reason
+ * of `signal`.
+ */
+export async function copyUsers({ source, target, onProgress = () => {}, signal }: CopyOptions) {
+  const run = randomUUID()
+  const from = source.storage
+  const to = target.storage
+  const before = await source.explain(async () => ({
+    revision: await from.users.revision(),
+    totalUsers: (await from.users.list(COUNT)).total ?? 0,
+  }))
+  let compared = 0
+
+  function report(step: CopyProgress['step'], part: CopiedPart<unknown>, users: number): void {
+    if (part === USERS) onProgress({ step, users, totalUsers: before.totalUsers })
+  }
+
+  async function* pagesOf(part: CopiedPart<unknown>, { storage, explain }: CopyEnd) {
+    const pages = part.read(storage)[Symbol.asyncIterator]()
+    for (;;) {
+      // An engine in this process does not give way to signals by itself.
+      await nextTurn()
+      signal?.throwIfAborted()
+      const page = await explain(() => pages.next())
+      if (page.done) return
+      yield page.value
+    }
+  }
+
+  async function copyPart(part: CopiedPart<unknown>): Promise<number> {
+    let rows = 0
+    const keep = (items: readonly unknown[]) => target.explain(() => keepNamed(part, to, items))
+    let waiting: unknown[] = []
+    for await (const items of pagesOf(part, source)) {
+      waiting.push(...items)
+      rows += items.length
+      if (waiting.length < to.imports.batchRows()) continue
+      await keep(waiting)
+      waiting = []
+      report('copy', part, rows)
+    }
+    if (waiting.length > 0) await keep(waiting)
+    return rows
+  }
+
+  async function sumOf(part: CopiedPart<unknown>, end: CopyEnd, until: number) {
+    const sum = createChecksum()
+    for await (const items of pagesOf(part, end)) {
+      const { staysUntil = () => true } = part
+      sum.add(items.filter(item => staysUntil(item, until)))
+      compared += items.length
+      report('verify', part, compared / 2)
+    }
+    return sum.value()
+  }
+
+  await target.explain(() => to.copies.begin(run))
+  const rows = new Map<CopiedPart<unknown>, number>()
+  for (const part of COPIED_PARTS) rows.set(part, await copyPart(part))
+  await requireUnchanged()
+  if (rows.get(USERS as CopiedPart<unknown>) !== before.totalUsers) {
+    const why = `some of its users cannot be copied: ids are from 1 to ${MAX_ID}`
+    await source.explain(() => refuse(why))
+  }
+  const lastId = await source.explain(() => from.imports.lastId())
+  if (lastId > MAX_ID) {
+    // No release gives out such an id, but a program that writes to a file can.
+    await source.explain(() => refuse(`it has given out ids greater than ${MAX_ID}`))
+  }
+  await target.explain(() => to.copies.reserveIds(lastId))
+
+  const until = Date.now() + ENDS_SOON_MS
+  const sums: string[] = []
+  for (const part of COPIED_PARTS) {
+    const [wanted, found] = [await sumOf(part, source, until), await sumOf(part, target, until)]
+    await requireUnchanged()
+    if (wanted.text !== found.text) {
+      await target.explain(() => refuse(differs(part, wanted, found)))
+    }
+    sums.push(wanted.text)
+  }
+  await target.explain(async () => {
+    if ((await to.imports.lastId()) < lastId) await refuse('it would give out used ids again')
+    if (!(await to.copies.complete(run))) await refuse('another copy into it has begun')
+  })
+  return {
+    tables: COPIED_PARTS.flatMap(part =>
+      part.name === undefined
+        ? []
+        : { name: part.name, label: part.label, rows: rows.get(part) as number },
+    ),
+    lastId,
+    /** SHA-256 over all that was compared, in hexadecimal. */
+    checksum: hash('sha256', sums.join('\n')),
+  }
+
+  async function requireUnchanged(): Promise<void> {
+    await source.explain(async () => {
+      if ((await from.users.revision()) === before.revision) return
+      await refuse('it was written to meanwhile: stop its services, and run `copy` again')
+    })
+  }
+}
+
+async function refuse(why: string): Promise<never> {
+  throw new UnusableDatabase(why)
+}
+
+/** Keeps halves of items that are refused together, so that the refused one can be named. */
+async function keepNamed(
+  part: CopiedPart<unknown>,
+  target: Storage,
+  items: readonly unknown[],
+): Promise<void> {
+  try {
+    await part.keep(target, items)
+  } catch (error) {
+    if (!isRefusal(error)) throw error
+    if (items.length > 1) {
+      const half = Math.ceil(items.length / 2)
+      await keepNamed(part, target, items.slice(0, half))
+      return keepNamed(part, target, items.slice(half))
+    }
+    const why = `it cannot hold ${part.nameOf(items[0])}: ${(error as Error).message}`
+    throw new UnusableDatabase(why, { cause: error })
+  }
+}
+
+/** Whether the database holds no such row. Otherwise it cannot be used, or is full. */
+function isRefusal(error: unknown): boolean {
+  return !(error instanceof ServiceError || error instanceof UnusableDatabase)
+}
+
+interface Checksum {
+  readonly text: string
+  readonly count: number
+}
+
+/** What to do about a target that is not equal to its source. */
+function differs({ label }: CopiedPart<unknown>, wanted: Checksum, found: Checksum): string {
+  const how =
+    wanted.count === found.count
+      ? `its ${label} differ from those of the source`
+      : `it has ${found.count} ${label} instead of ${wanted.count}`
+  return `after the copy ${how}: stop the services of both, and run \`copy\` again`
+}
+
+/**
+ * A checksum of items, whatever their order: engines sort some texts differently. The SHA-256 of each as JSON, combined by
+ * exclusive or. No two are equal, which would cancel out.
+ */
+function createChecksum() {
+  let sum = 0n
+  let count = 0
+  return {
+    add: (items: readonly unknown[]) => {
+      for (const item of items) sum ^= BigInt(`0x${hash('sha256', JSON.stringify(item))}`)
+      count += items.length
+    },
+    value: (): Checksum => ({ text: `${count} ${sum.toString(16)}`, count }),
+  }
+}

@@ -1,0 +1,101 @@
+import { join } from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { checkPostgresDatabase } from '../../../src/storage/postgres/maintenance/check-postgres-database.ts'
+import { migrateDatabase } from '../../../src/storage/postgres/open-postgres-storage.ts'
+import {
+  copiedContent,
+  copyBetween,
+  interruptCopy,
+  makeCopySource,
+  openEnd,
+  REFUSALS,
+} from '../../support/copy-databases.ts'
+import { execute } from '../../support/databases.ts'
+import { temporaryFolder } from '../../support/open-test-app.ts'
+import { startPgBouncer } from '../../support/pgbouncer.ts'
+import { openStorage } from '../../support/postgres-connections.ts'
+import { locationOf, newPostgresDatabase, queryPostgres } from '../../support/postgres-databases.ts'
+import { canUsePgBouncer } from '../../support/programs.ts'
+
+async function makeSource(): Promise<string> {
+  const path = join(temporaryFolder(), 'from.db')
+  await makeCopySource(path)
+  return path
+}
+
+/** All that `copy` copies, by way of a copy in SQLite. */
+async function contentOf(from: string): Promise<ReturnType<typeof copiedContent>> {
+  const to = join(temporaryFolder(), 'content.db')
+  await copyBetween({ from, to })
+  return copiedContent(to)
+}
+
+test('a copy goes from one database of PostgreSQL to another, which is sound', async () => {
+  const from = await makeSource()
+  const [first, second] = [await newPostgresDatabase(), await newPostgresDatabase()]
+  await copyBetween({ from, to: first })
+  await copyBetween({ from: first, to: second })
+  expect(await contentOf(second)).toEqual(copiedContent(from))
+  expect((await checkPostgresDatabase(locationOf(second))).faults).toEqual([])
+})
+
+test('an unfinished copy is neither served nor migrated', async () => {
+  const at = { from: await makeSource(), to: await newPostgresDatabase() }
+  expect(await interruptCopy(at, 4)).toBe(true)
+  await expect(openStorage(at.to)).rejects.toThrow(REFUSALS.unfinished)
+  await expect(migrateDatabase(locationOf(at.to))).rejects.toThrow(REFUSALS.unfinished)
+})
+
+test.skipIf(!canUsePgBouncer)('goes through PgBouncer in transaction pooling mode', async () => {
+  const from = await makeSource()
+  const to = await startPgBouncer(await newPostgresDatabase())
+  await copyBetween({ from, to })
+  expect(await contentOf(to)).toEqual(copiedContent(from))
+})
+
+test('the source needs no right to write, the target no right to change the schema', async () => {
+  const path = await makeSource()
+  const [from, to] = [await newPostgresDatabase(), await newPostgresDatabase()]
+  await copyBetween({ from: path, to: from })
+  await (await openStorage(to)).close()
+  const role = `copier_${new URL(from).pathname.slice(1)}`
+  const inRole = (url: string) => {
+    const changed = new URL(url)
+    changed.searchParams.set('options', `-c role=${role}`)
+    return changed.href
+  }
+  await queryPostgres(from, `CREATE ROLE ${role}`)
+  onTestFinished(async () => {
+    await queryPostgres(from, `DROP OWNED BY ${role}`)
+    await queryPostgres(to, `DROP OWNED BY ${role}; DROP ROLE ${role}`)
+  })
+  const grant = (rights: string) =>
+    `GRANT ${rights} ON ALL TABLES IN SCHEMA public TO ${role};
+     GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO ${role}`
+  await queryPostgres(from, grant('SELECT'))
+  await queryPostgres(to, grant('SELECT, INSERT, UPDATE, DELETE'))
+  const at = { from: inRole(from), to: inRole(to) }
+  expect(await interruptCopy(at, 6)).toBe(true)
+  await copyBetween(at)
+  expect(await contentOf(to)).toEqual(copiedContent(path))
+})
+
+test('a source that does not exist, or is of an unreleased version, is refused', async () => {
+  const nowhere = new URL(await newPostgresDatabase())
+  nowhere.pathname = '/nowhere'
+  const missing = 'the server has no database "nowhere": create it'
+  await expect(openEnd(nowhere.href, 'source')).rejects.toThrow(missing)
+  const url = await newPostgresDatabase()
+  await (await openStorage(url)).close()
+  await queryPostgres(url, `UPDATE schema_migrations SET hash = 'x'`)
+  for (const end of ['source', 'target'] as const)
+    await expect(openEnd(url, end)).rejects.toThrow(REFUSALS.unreleased)
+})
+
+test('names another row that it cannot hold', async () => {
+  const at = { from: await makeSource(), to: await newPostgresDatabase() }
+  execute(at.from, `UPDATE idempotency_keys SET user_version = 'a' || char(0) WHERE user_id = 7`)
+  await expect(copyBetween(at)).rejects.toThrow(
+    /^it cannot hold an idempotency key of user 7: .*0x00/,
+  )
+})
