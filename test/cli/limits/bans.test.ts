@@ -117,29 +117,26 @@ describe('a running service', () => {
 })
 
 describe('bans lift', () => {
-  test.each([
-    [
-      [ANN, '--rule', 'login'],
-      ['by key 1', 'by key 2', 'login 2'],
-    ],
-    [[BOB], ['by key 1', 'login 1']],
-    [
-      ['--rule', 'by key'],
-      ['login 1', 'login 2'],
-    ],
-    [['--all'], []],
-  ])('%j lifts those and no others, and prints a line for each', async (args, left) => {
+  test('lifts those of a client, of a rule, of both or all, and prints a line for each', async () => {
     const at = await migratedPlace()
-    const endsAt = Date.now() + HOUR_MS
-    for (const rule of ['login', 'by key']) {
-      insert(at, [
-        [rule, ANN, endsAt],
-        [rule, BOB, endsAt],
-      ])
+    const rows = ['login', 'by key', 'on trial'].flatMap(rule =>
+      [ANN, BOB].map(client => [rule, client, Date.now() + HOUR_MS] as const),
+    )
+    insert(at, rows)
+    for (const [args, lifted, left] of [
+      [
+        [ANN, '--rule', 'login'],
+        1,
+        ['by key 1', 'by key 2', 'login 2', 'on trial 1', 'on trial 2'],
+      ],
+      [[BOB], 3, ['by key 1', 'on trial 1']],
+      [['--rule', 'by key'], 1, ['on trial 1']],
+      [['--all'], 1, []],
+    ] as const) {
+      expect((await printed(at, 'lift', ...args)).trim().split('\n')).toHaveLength(lifted)
+      const rest: { rule: string; client: string }[] = await printedJson(at, 'list')
+      expect(rest.map(({ rule, client }) => `${rule} ${client.slice(-1)}`)).toEqual(left)
     }
-    expect((await printed(at, 'lift', ...args)).trim().split('\n')).toHaveLength(4 - left.length)
-    const rest: { rule: string; client: string }[] = await printedJson(at, 'list')
-    expect(rest.map(({ rule, client }) => `${rule} ${client.slice(-1)}`)).toEqual(left)
   })
 
   test.each([
