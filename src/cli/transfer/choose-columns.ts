@@ -22,12 +22,7 @@ export interface ColumnFacts {
 }
 
 /** Fields that are looked for in objects within a row. Such an object often is something else that has an id and times. */
-const NESTED_FIELDS: readonly (string | undefined)[] = [
-  'name',
-  'email',
-  'password',
-  'password_digest',
-]
+const NESTED_FIELDS = ['name', 'email', 'password', 'password_digest']
 
 /**
  * Decides about all columns: read are those that have the name of a field, and those of `--column`. Throws `ColumnsError` if two are
@@ -66,12 +61,11 @@ export function chooseColumns(
     isCsv ? [column] : column.split('.').filter(name => !/^\d+$/.test(name))
   const parentOf = (column: string) =>
     isCsv ? '' : column.slice(0, Math.max(0, column.lastIndexOf('.')))
-  const besides = new Set(
-    taken.map(({ column }) => parentOf(column)).filter(parent => parent !== ''),
-  )
+  const besides = taken.map(({ column }) => parentOf(column)).filter(parent => parent !== '')
   const open = left.filter(column => !isIgnored(column) && !flags.has(column))
   const likeOf = (column: string) => fieldLike(namesOf(column).at(-1) ?? '')
 
+  const asked = new Set<string>()
   /** What to do about a column that looks like a field. An object that looks like one is named by its first member. */
   function describeAlike(column: string): readonly string[] {
     const names = namesOf(column)
@@ -80,9 +74,11 @@ export function chooseColumns(
     const field = own ?? (outer && fieldLike(names.at(-2) ?? ''))
     if (field === undefined) return []
     const others = reads.get(field)
-    const isNested = names.length > (outer === undefined ? 1 : 2) && !besides.has(parentOf(column))
+    const isNested =
+      names.length > (outer === undefined ? 1 : 2) && !besides.includes(parentOf(column))
     if (isNested && (others !== undefined || !NESTED_FIELDS.includes(field))) return []
     if (outer !== undefined && others !== undefined) return []
+    asked.add(field)
     const [name, take] = [quoted(outer ?? column), `--column ${quoted(`${column}=${field}`)}`]
     if (others === undefined)
       return [`${name} looks like ${field}: ${take} takes it, --ignore ${name} leaves it`]
@@ -127,10 +123,7 @@ export function chooseColumns(
   }
 
   const alike = open.flatMap(describeAlike)
-  const isNameAlike = open.some(
-    column => likeOf(column) === 'name' && describeAlike(column).length > 0,
-  )
-  const problems = isNameAlike ? alike : [...alike, ...describeParts()]
+  const problems = asked.has('name') ? alike : [...alike, ...describeParts()]
   if (problems.length > 0) throw new ColumnsError([problems.join('; ')])
   return { reads, left }
 }

@@ -68,7 +68,7 @@ export function columnOptionsText(options: ColumnOptions): string {
   const texts = columns.map(({ column, field }) => `${column}=${field}`)
   const isUsual = [nameFrom, nulls, escaping].every(option => option === undefined)
   if (isUsual && texts.length + ignored.length === 0) return ''
-  return JSON.stringify([texts, ignored.toSorted(), nameFrom, nulls?.toSorted(), escaping])
+  return `${JSON.stringify([texts, ignored.toSorted(), nameFrom, nulls?.toSorted(), escaping])}\n`
 }
 
 /** Names a user without a name by the part of the e-mail before the @. */

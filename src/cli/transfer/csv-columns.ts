@@ -82,7 +82,7 @@ export function planCsv(
       const [first = 0] = places
       const text = places.length === 1 ? cellOf(fields[first]) : joined(fields, places)
       if (isUndecided && text !== undefined && NULLS.includes(text)) {
-        const problem = `has ${quoted(text)} as ${field}: --restart --null ${quoted(text)} takes it as nothing`
+        const problem = `has ${quoted(text)} as ${field}: --null ${quoted(text)} takes it as nothing, --null "" as it is`
         return { line, raw, content: { problem } }
       }
       row[field] = text
@@ -148,11 +148,9 @@ function requireFields(
   const other = ['|', ';', '\t', ','].find(
     unit => unit !== delimiter && headings.some(heading => heading.includes(unit)),
   )
-  const hint =
-    other === undefined
-      ? ''
-      : `; if its cells are divided so, add --delimiter ${other === '\t' ? 'tab' : quoted(other)}`
-  throw new ColumnsError([describeMissing(headings, wanted) + hint])
+  const shown = other === '\t' ? 'tab' : quoted(other ?? '')
+  const hint = other && `; if its cells are divided so, add --delimiter ${shown}`
+  throw new ColumnsError([describeMissing(headings, wanted) + (hint ?? '')])
 }
 
 function describeMissing(headings: readonly string[], wanted: string): string {

@@ -56,14 +56,9 @@ export async function openRecords(path: string, options: RecordsOptions): Promis
   const text = openText(path, { ...options, ...format })
   if (format.name !== 'csv' && (columns.nulls ?? columns.escape) !== undefined)
     throw new UsageError('--null and --escape are for CSV')
-  const opened =
-    format.name === 'csv'
-      ? await openCsvRecords(text, options)
-      : await openJsonRecords(text, options)
-  const seed = [columnOptionsText(columns), opened.seed].map(part =>
-    part === '' ? '' : `${part}\n`,
-  )
-  return { records: opened.records, seed: seed.join(''), share: text.share }
+  const open = format.name === 'csv' ? openCsvRecords : openJsonRecords
+  const { records, headings } = await open(text, options)
+  return { records, seed: columnOptionsText(columns) + headings, share: text.share }
 }
 
 async function openCsvRecords(text: OpenText, { format, columns, say }: RecordsOptions) {
@@ -79,7 +74,7 @@ async function openCsvRecords(text: OpenText, { format, columns, say }: RecordsO
       yield chunk
     }
   }
-  return { records: records(), seed: JSON.stringify(plan.headings) }
+  return { records: records(), headings: `${JSON.stringify(plan.headings)}\n` }
 }
 
 async function openJsonRecords(text: OpenText, { format, columns, say }: RecordsOptions) {
@@ -112,7 +107,7 @@ async function openJsonRecords(text: OpenText, { format, columns, say }: Records
       if (later.length > 0) say(`later rows have other columns, which were left: ${listed(later)}`)
     }
   }
-  return { records: records(), seed: '' }
+  return { records: records(), headings: '' }
 }
 
 async function* inTurn<T>(chunks: Iterable<T>): AsyncGenerator<T> {
@@ -122,23 +117,21 @@ async function* inTurn<T>(chunks: Iterable<T>): AsyncGenerator<T> {
 /** Reads chunks until they are enough. `all` gives these, those after them, and what ended the reading. */
 async function readFirst<C>(chunks: AsyncGenerator<C>, isEnough: (first: readonly C[]) => boolean) {
   const first: C[] = []
-  let failure: { readonly error: unknown } | undefined
   let isEnd = false
-  while (!isEnd && failure === undefined && !isEnough(first)) {
-    try {
-      const { value, done } = await chunks.next()
-      isEnd = done === true
-      if (!done) first.push(value)
-    } catch (error) {
-      failure = { error }
-    }
+  let ending: Promise<never> | undefined
+  while (!isEnd && !isEnough(first)) {
+    const next = chunks.next()
+    const result = await next.catch(() => undefined)
+    if (result === undefined) ending = next as Promise<never>
+    else if (!result.done) first.push(result.value)
+    isEnd = result?.done !== false
   }
   async function* all(): AsyncGenerator<C> {
     yield* first
-    if (failure !== undefined) throw failure.error
+    await ending
     yield* chunks
   }
-  return { first, all: all(), isEnd }
+  return { first, all: all(), isEnd: isEnd && ending === undefined }
 }
 
 /** Whether chunks have that many rows. */
@@ -166,14 +159,12 @@ function requireJson(text: string, format: Format | undefined, file: string): vo
 
 /** Whether each line is a row. Otherwise there is one document, or objects of several lines. */
 function hasRowPerLine(start: string, format: Format | undefined): boolean {
-  const [line = '', ...others] = start.split(/\r?\n/)
-  const isObject = line.startsWith('{') && isJson(line)
-  const isMore = others.some(other => other.trim() !== '')
-  if (format === 'json') return isObject && isMore
-  if (format === undefined) return (isObject && isMore) || line === ''
-  if (line.startsWith('[')) return isMore && isJson(line)
-  // A row with a mistake rather than the first line of an object of several lines.
-  return isObject || !isMore || !/[{[,]\s*$/.test(line)
+  const [, line = '', others = ''] = /^([^\n]*)(.*)$/s.exec(start) ?? []
+  const isMore = others.trim() !== ''
+  if (format !== 'ndjson')
+    return isMore ? line.startsWith('{') && isJson(line) : start === '' && format === undefined
+  // A row may have a mistake. An array on a line is a document, and so is what goes on at the next line.
+  return isJson(line) ? isMore || !line.startsWith('[') : !isMore || !/[{[,]\s*$/.test(line)
 }
 
 function isJson(text: string): boolean {

@@ -1,4 +1,3 @@
-import { isUtf8 } from 'node:buffer'
 import { accessSync, constants, createReadStream, type Stats, statSync } from 'node:fs'
 import { addAbortSignal, pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
@@ -62,9 +61,9 @@ export function openText(path: string, options: TextOptions): OpenText {
   async function* unpack(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
     const { start, all } = await readStart(source)
     const isGzip = start[0] === 0x1f && start[1] === 0x8b
-    if (isPacked && !isGzip && start.length > 0)
-      throw new OperatorError([`${file} is not gzip, although its name ends in .gz`])
-    if (isPacked && start.length === 0) throw new OperatorError([`${file} is cut off: it is empty`])
+    const problem =
+      start.length === 0 ? 'is cut off: it is empty' : 'is not gzip, although its name ends in .gz'
+    if (isPacked && !isGzip) throw new OperatorError([`${file} ${problem}`])
     yield* isGzip ? pipeline(all, createGunzip({ chunkSize: CHUNK_BYTES }), () => {}) : all
   }
 
@@ -144,71 +143,35 @@ const BYTE_ORDER_MARKS = [
 async function* decode(
   bytes: AsyncIterable<Buffer>,
   file: string,
-  encoding = 'utf-8',
+  chosen: string | undefined,
 ): AsyncGenerator<string> {
   const { start, all } = await readStart(bytes)
-  requireNoWorkbook(start, file)
   const marked = BYTE_ORDER_MARKS.find(({ mark }) => start.subarray(0, mark.length).equals(mark))
-  const actual = marked?.encoding ?? encoding
-  if (actual !== 'utf-8') yield* decodeOther(all, actual, marked?.mark.length)
-  else {
-    if (marked === undefined) requireNoUtf16(start, file)
-    yield* decodeUtf8(all, marked?.mark.length)
+  const encoding = marked?.encoding ?? chosen
+  const problem = binaryIn(start) ?? (encoding === undefined ? utf16In(start) : undefined)
+  if (problem !== undefined) throw new OperatorError([`${file} ${problem}`])
+  const decoder = createDecoder(encoding)
+  let skipped = marked?.mark.length ?? 0
+  for await (const chunk of all) {
+    yield* decoder(chunk.subarray(skipped))
+    skipped = 0
   }
+  yield* decoder()
 }
 
-function requireNoWorkbook(start: Buffer, file: string): void {
+function binaryIn(start: Buffer): string | undefined {
   const mark = start.toString('latin1', 0, START_BYTES)
-  if (mark === '\xd0\xcf\x11\xe0') throw new OperatorError([`${file} ${WORKBOOK_HINT}`])
+  if (mark === '\xd0\xcf\x11\xe0') return WORKBOOK_HINT
   // Only its last bytes tell what is in it.
-  if (mark === 'PK\x03\x04')
-    throw new OperatorError([`${file} is a ZIP file, or ${WORKBOOK_HINT.slice('is '.length)}`])
+  return mark === 'PK\x03\x04'
+    ? `is a ZIP file, or ${WORKBOOK_HINT.slice('is '.length)}`
+    : undefined
 }
 
 /** CSV and JSON begin with ASCII, of which UTF-16 makes pairs with a zero byte. */
-function requireNoUtf16([first, second]: Buffer, file: string): void {
-  if (first === undefined || second === undefined || (first === 0) === (second === 0)) return
+function utf16In([first, second]: Buffer): string | undefined {
+  if (first === undefined || second === undefined || (first === 0) === (second === 0))
+    return undefined
   const encoding = second === 0 ? 'utf-16le' : 'utf-16be'
-  throw new OperatorError([
-    `${file} is not UTF-8; it looks like UTF-16: add --encoding ${encoding}`,
-  ])
-}
-
-async function* decodeUtf8(chunks: AsyncIterable<Buffer>, skip = 0): AsyncGenerator<string> {
-  let rest: Buffer = Buffer.alloc(0)
-  let skipped = skip
-  for await (const chunk of chunks) {
-    const bytes = Buffer.concat([rest, chunk.subarray(skipped)])
-    skipped = 0
-    // A chunk may end inside a character, of which it has up to three bytes.
-    const cut = [0, 1, 2, 3].find(count => isUtf8(bytes.subarray(0, bytes.length - count)))
-    const right = cut === undefined ? rightStart(bytes) : bytes.subarray(0, bytes.length - cut)
-    yield right.toString()
-    rest = bytes.subarray(right.length)
-    if (cut === undefined) throw new WrongByte(rest)
-  }
-  if (rest.length > 0) throw new WrongByte(rest)
-}
-
-/** The whole characters before the first byte that is not UTF-8. A U+FFFD there may be real. */
-function rightStart(bytes: Buffer): Buffer {
-  const decoded = Buffer.from(bytes.toString())
-  let length = 0
-  while (decoded[length] === bytes[length]) length++
-  while (!isUtf8(bytes.subarray(0, length))) length--
-  return bytes.subarray(0, length)
-}
-
-async function* decodeOther(
-  chunks: AsyncIterable<Buffer>,
-  encoding: string,
-  skip = 0,
-): AsyncGenerator<string> {
-  const decoder = createDecoder(encoding)
-  let skipped = skip
-  for await (const chunk of chunks) {
-    yield* decoder(chunk.subarray(skipped), true)
-    skipped = 0
-  }
-  yield* decoder(Buffer.alloc(0), false)
+  return `is not UTF-8; it looks like UTF-16: add --encoding ${encoding}`
 }

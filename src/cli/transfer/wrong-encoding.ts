@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import { OperatorError } from '../../errors.ts'
 import { UsageError } from '../terminal/terminal.ts'
 
@@ -24,32 +25,53 @@ export function encodingOf(label: string): string {
   }
 }
 
-/** Decodes chunks of a text that is not UTF-8. Throws `WrongByte` after the text before that byte. */
-export function createDecoder(encoding: string) {
+/** A function that decodes chunks, and then the end. It throws `WrongByte` after the text before that byte. */
+export function createDecoder(encoding = 'utf-8') {
+  if (encoding === 'utf-8') return createUtf8Decoder()
   // Its U+FFFD may be real, unless the strict one fails.
-  const decoder = new TextDecoder(encoding)
+  const lenient = new TextDecoder(encoding)
   const strict = new TextDecoder(encoding, { fatal: true })
-  return function* decode(chunk: Buffer, stream: boolean): Generator<string> {
-    if (encoding === 'windows-1252') yield decodeWindows1252(chunk)
-    else {
-      const text = decoder.decode(chunk, { stream })
-      try {
-        strict.decode(chunk, { stream })
-      } catch {
-        yield text.slice(0, Math.max(0, text.indexOf('\ufffd')))
-        throw new WrongByte(Buffer.alloc(0))
-      }
-      yield text
+  return function* decode(chunk?: Buffer): Generator<string> {
+    const options = { stream: chunk !== undefined }
+    const text = lenient.decode(chunk, options)
+    try {
+      strict.decode(chunk, options)
+    } catch {
+      yield text.slice(0, Math.max(0, text.indexOf('\ufffd')))
+      throw new WrongByte(Buffer.alloc(0))
     }
+    yield encoding === 'windows-1252' ? decodeWindows1252(chunk) : text
   }
+}
+
+function createUtf8Decoder() {
+  let rest: Buffer = Buffer.alloc(0)
+  return function* decode(chunk?: Buffer): Generator<string> {
+    const bytes = Buffer.concat([rest, chunk ?? rest.subarray(0, 0)])
+    // A chunk may end inside a character, of which it has up to three bytes.
+    const cut = [0, 1, 2, 3].find(count => isUtf8(bytes.subarray(0, bytes.length - count)))
+    const right = cut === undefined ? rightStart(bytes) : bytes.subarray(0, bytes.length - cut)
+    yield right.toString()
+    rest = bytes.subarray(right.length)
+    if (cut === undefined || (chunk === undefined && rest.length > 0)) throw new WrongByte(rest)
+  }
+}
+
+/** The whole characters before the first byte that is not UTF-8. A U+FFFD there may be real. */
+function rightStart(bytes: Buffer): Buffer {
+  const decoded = Buffer.from(bytes.toString())
+  let length = 0
+  while (decoded[length] === bytes[length]) length++
+  while (!isUtf8(bytes.subarray(0, length))) length--
+  return bytes.subarray(0, length)
 }
 
 /** Windows-1252 at 0x80 to 0x9F. */
 const WINDOWS_1252 = '€\u0081‚ƒ„…†‡ˆ‰Š‹Œ\u008dŽ\u008f\u0090‘’“”•–—˜™š›œ\u009džŸ'
 
 /** `TextDecoder` of some releases of Node takes it for Latin-1: https://github.com/nodejs/node/issues/56542. */
-function decodeWindows1252(bytes: Buffer): string {
-  return bytes
+function decodeWindows1252(bytes: Buffer | undefined): string {
+  return (bytes ?? Buffer.alloc(0))
     .toString('latin1')
     .replace(/[\u0080-\u009f]/g, unit => WINDOWS_1252[unit.charCodeAt(0) - 0x80] as string)
 }
@@ -73,23 +95,19 @@ export interface WrongPlace {
 
 /** The encoding cannot be recognised, so the sample is shown in each likely one. */
 export function wrongEncoding({ file, encoding, line, sample }: WrongPlace): OperatorError {
-  if (encoding !== undefined)
-    return new OperatorError([`${file} is not ${encoding} at line ${line}`])
-  const shown = new Map<string, string>()
-  for (const name of LIKELY) {
-    const text =
-      sample && decodedAs(name, Buffer.from(sample, 'latin1').subarray(0, MAX_SHOWN_BYTES))
-    if (text !== undefined && !shown.has(text)) shown.set(text, name)
-  }
-  const start = `${file} is not UTF-8 at line ${line}`
-  if (shown.size === 0) {
-    const names = LIKELY.slice(0, 3).join(', ')
-    return new OperatorError([
-      `${start}: add the --encoding in which it was saved, such as ${names}`,
-    ])
-  }
-  const choices = Array.from(shown, ([text, name]) => `  --encoding ${name.padEnd(13)} ${text}`)
-  return new OperatorError([`${start}: add the --encoding in which this reads right`, ...choices])
+  const start = `${file} is not ${encoding ?? 'UTF-8'} at line ${line}`
+  if (encoding !== undefined) return new OperatorError([start])
+  const bytes = Buffer.from(sample ?? '', 'latin1').subarray(0, MAX_SHOWN_BYTES)
+  const texts = LIKELY.map(name => decodedAs(name, bytes))
+  const choices = LIKELY.flatMap((name, index) => {
+    const text = texts[index]
+    return text && texts.indexOf(text) === index ? `  --encoding ${name.padEnd(13)} ${text}` : []
+  })
+  const how =
+    choices.length > 0
+      ? 'this reads right'
+      : `it was saved, such as ${LIKELY.slice(0, 3).join(', ')}`
+  return new OperatorError([`${start}: add the --encoding in which ${how}`, ...choices])
 }
 
 /** `undefined` for bytes that are no text in this encoding. */
