@@ -84,6 +84,7 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
 
   /** Asks the pool for as many connections as can be used now. It has idle ones, opens others, or waits until one is free. */
   function serve(): void {
+    if (waiters.length === 0) return
     const canUse = (share: Share) =>
       Math.min(roomOf(share), waiters.filter(waiter => waiter.share === share).length)
     const usable = KINDS.reduce((sum, share) => sum + Math.max(0, canUse(share)), 0)

@@ -85,8 +85,9 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
   async function run<T>(work: Work<T>): Promise<T> {
     calls.enter()
     const { withinMs = CALL_MS } = work
-    const late = new NoAnswer('no answer, or no free connection, in time')
-    const wait = patience.begin(withinMs, () => call.giveUp(late))
+    const wait = patience.begin(withinMs, () =>
+      call.giveUp(new NoAnswer('no answer, or no free connection, in time')),
+    )
     const isLate = () => wait.elapsedMs() > withinMs - LAST_BEGIN_MS
     const call: Progress = { isLate, giveUp: () => {}, isCommitting: false }
     try {
