@@ -82,13 +82,19 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
     return open.size
   }
 
-  /** Asks the pool for as many connections as can be used now. It has idle ones, opens others, or waits until one is free. */
+  /** How many connections the pool can still give: idle ones, and others that it opens. */
+  function countFree(): number {
+    return pool.idleCount + pool.options.max - pool.totalCount - pool.waitingCount
+  }
+
+  /** Asks the pool for as many connections as can be used now. */
   function serve(): void {
     if (waiters.length === 0) return
     const canUse = (share: Share) =>
       Math.min(roomOf(share), waiters.filter(waiter => waiter.share === share).length)
     const usable = KINDS.reduce((sum, share) => sum + Math.max(0, canUse(share)), 0)
-    for (; asked < usable; asked++) {
+    while (asked < usable && countFree() > 0) {
+      asked++
       pool.connect((error, client) => {
         asked--
         if (client !== undefined) lend(client as unknown as PooledClient)

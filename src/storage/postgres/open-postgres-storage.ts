@@ -153,22 +153,22 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
     await writes.close()
   }
 
-  /** The same functions for callers: each call is a use of the database, and those of `gated` pass the gate. */
-  function serve<T extends object>(calls: T, ...gated: readonly (keyof T)[]): T {
-    const served = Object.entries(calls).map(([name, call]) => {
-      const run = gated.includes(name as keyof T) ? through(writes, call) : call
+  /** The same functions, each call of which is a use of the database. */
+  function used<T extends object>(calls: T): T {
+    const entries = Object.entries(calls).map(([name, call]) => {
       const use = (...args: unknown[]) => {
         usedAt = steadyNow()
-        return run(...args)
+        return call(...args)
       }
       return [name, use]
     })
-    return Object.fromEntries(served)
+    return Object.fromEntries(entries)
   }
 
   const users = createUsers(connections, options)
-  const create = through(writes, users.create, ({ length }) => length)
-  const served = serve({ ...users, create }, 'update', 'replaceDigest', 'delete')
+  const imports = createPostgresUserImportStore(connections, now)
+  const bans = createPostgresBanStore(connections, options)
+  const apiKeys = createApiKeyStore(statements)
   const signingKey = createSigningKeys(statements)
   const copies = createCopyStore(statements, {
     lastGivenId: LAST_GIVEN_ID.postgres,
@@ -176,13 +176,25 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
     reserveIds: ['SELECT take_user_ids(ARRAY[$1::bigint])'],
   })
   const { read, last, ...housekeeping } = createPostgresUserChanges(connections)
+  const gatedUsers = {
+    ...users,
+    create: through(writes, users.create, ({ length }) => length),
+    update: through(writes, users.update),
+    replaceDigest: through(writes, users.replaceDigest),
+    delete: through(writes, users.delete),
+  }
   return {
-    users: { ...served, requireRoom: writes.requireRoom },
-    changes: { ...serve({ read, last }), ...housekeeping },
-    imports: serve(createPostgresUserImportStore(connections, now), 'write'),
-    bans: serve(createPostgresBanStore(connections, options), 'save', 'lift'),
-    apiKeys: serve(createApiKeyStore(statements), 'create', 'revoke', 'recordUses'),
-    copies: serve(copies),
+    users: { ...used(gatedUsers), requireRoom: writes.requireRoom },
+    changes: { ...used({ read, last }), ...housekeeping },
+    imports: used({ ...imports, write: through(writes, imports.write) }),
+    bans: used({ ...bans, save: through(writes, bans.save), lift: through(writes, bans.lift) }),
+    apiKeys: used({
+      ...apiKeys,
+      create: through(writes, apiKeys.create),
+      revoke: through(writes, apiKeys.revoke),
+      recordUses: through(writes, apiKeys.recordUses),
+    }),
+    copies: used(copies),
     signingKey: name => untilReachable(() => signingKey(name)),
     // A statement sees what was committed before it.
     readAnew: () => {},

@@ -88,4 +88,13 @@ test.each([
   expect(await long).toHaveLength(1)
   await until(() => warnings.length > 0)
   expect(warnings).toEqual([TOO_FEW])
+  // Once they can be opened, more are, also while all that are open are always in use.
+  proxy.openAfter(0)
+  let isOver = false
+  const busy = Array.from({ length: 12 }, async () => {
+    while (!isOver) await nap(0.01)
+  })
+  await until(() => connections.report().connections.short === undefined)
+  isOver = true
+  await Promise.all(busy)
 })
