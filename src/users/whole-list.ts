@@ -24,7 +24,7 @@ const PART_USERS = 1000
 const MAX_RUNNING = 4
 
 /** Making them into CSV takes less than a millisecond. */
-const CSV_USERS = 100
+const CSV_USERS = 250
 
 /**
  * All users that match, in the order of their ids, in parts, of which some may have none. One that exists and matches throughout
@@ -78,8 +78,9 @@ export const WHOLE_LIST_FORMS: readonly WholeListForm[] = [
 function* csvOf(lines: string): Generator<string> {
   const users = lines.split('\n').slice(0, -1)
   for (let at = 0; at < users.length; at += CSV_USERS) {
-    const records = users.slice(at, at + CSV_USERS).map(user => JSON.parse(user))
-    yield stringify(records, { ...CSV, columns: USER_COLUMNS })
+    // As arrays: for each cell of an object it would look whether the column is a path.
+    const rows = users.slice(at, at + CSV_USERS).map(user => Object.values(JSON.parse(user)))
+    yield stringify(rows, CSV)
   }
 }
 
@@ -95,10 +96,11 @@ export function createWholeLists(users: ScannedRepository) {
     let unsent = heading
     for await (const { lines } of readWholeList(users, asked)) {
       for (const text of textsOf(lines)) {
-        await sendText(unsent + text)
-        unsent = ''
+        unsent += text
         await nextTurn()
       }
+      await sendText(unsent)
+      unsent = ''
     }
     await sendText(unsent)
   }
