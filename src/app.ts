@@ -24,7 +24,7 @@ import {
   pathsOf,
   type RouteParts,
 } from './http/router.ts'
-import type { Limiter } from './limits/limiter.ts'
+import type { Limiter } from './limits/kinds/limiter.ts'
 import { type CheckReadiness, createHealthRouter, healthOperations } from './ops/health.ts'
 import type { Stopping } from './server/stop.ts'
 import type { ChangeFeed } from './users/change-feed.ts'

@@ -2,17 +2,17 @@ import type { Logger } from 'pino'
 import type { Clocks } from './clocks.ts'
 import { type Config, describeMistake, describeProblem } from './config/settings.ts'
 import { OperatorError, ServiceError } from './errors.ts'
-import { forgetStrikes } from './limits/ban-handlers.ts'
 import { openBanList } from './limits/ban-list.ts'
-import { createBanControl } from './limits/ban-orders.ts'
 import type { CounterStore } from './limits/counter-store.ts'
-import { createLimiter, type Limiter, type RuleChanges } from './limits/limiter.ts'
+import { forgetStrikes } from './limits/forget-strikes.ts'
+import { createBanControl } from './limits/kinds/ban-orders.ts'
+import { type CheckedLimits, NO_LIMITS } from './limits/kinds/kinds.ts'
+import { createLimiter, type Limiter, type RuleChanges } from './limits/kinds/limiter.ts'
+import { loadLimits } from './limits/kinds/load-limits.ts'
+import { findWarnings } from './limits/kinds/rule-warnings.ts'
 import { createMemoryCounterStore } from './limits/memory-counter-store.ts'
 import { createNotices } from './limits/notices.ts'
 import { createRefusedClients } from './limits/refused-clients.ts'
-import { loadLimits } from './limits/rules/load-limits.ts'
-import { findWarnings } from './limits/rules/rule-warnings.ts'
-import { type CheckedLimits, NO_LIMITS } from './limits/rules/rules-schema.ts'
 import type { LimitsReport } from './limits/tallies.ts'
 import type { Storage } from './storage/storage.ts'
 
@@ -143,7 +143,8 @@ async function reload(path: string, { config, log, limiter }: ReloadParts): Prom
     const limits = await loadLimits(path)
     const changes = limiter.replace(limits)
     logWarnings({ limits, config, log })
-    log.info(changes, 'limits reloaded')
+    const counts = Object.entries(changes).map(([what, rules]) => [what, rules.length])
+    log.info(Object.fromEntries(counts), 'limits reloaded')
     return changes
   } catch (err) {
     if (err instanceof OperatorError) {

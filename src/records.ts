@@ -9,8 +9,8 @@ import {
   type VariableName,
 } from './config/settings.ts'
 import { OperatorError } from './errors.ts'
+import type { CheckedLimits } from './limits/kinds/kinds.ts'
 import type { LimitsFile } from './limits/rules/limits-file.ts'
-import type { CheckedLimits } from './limits/rules/rules-schema.ts'
 import { isInMemory } from './open-database.ts'
 import { openApp } from './service.ts'
 import { performance } from './timers.ts'
@@ -167,7 +167,7 @@ export async function readRecordSettings(settings: UserRecordsSettings): Promise
   const checked =
     rules === undefined
       ? undefined
-      : (await import('./limits/rules/checked-limits.ts')).checkLimits(rules)
+      : (await import('./limits/kinds/checked-limits.ts')).checkLimits(rules)
   if (checked && 'mistakes' in checked) all.push(...checked.mistakes.map(line => `LIMITS: ${line}`))
   if (all.length > 0) throw new OperatorError(all)
   return { config, limits: checked && 'limits' in checked ? checked.limits : undefined }

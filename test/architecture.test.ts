@@ -11,21 +11,23 @@ const ALLOWED = tableOf(`
   library: clocks errors limits/rules records
   cli: access cli/limits cli/serve cli/terminal cli/transfer config database-work errors limits
       open-database storage version
-  records: config errors limits/rules open-database service
-  cli/serve: config errors limits/rules management open-blocklist open-database open-limits ops ops/management server
+  records: config errors limits/kinds limits/rules open-database service
+  cli/serve: config errors limits/kinds management open-blocklist open-database open-limits ops ops/management server
       service version
-  cli/limits: access cli/terminal clocks config errors limits limits/rules open-database open-limits server service
-  service: access app clocks config limits limits/rules open-blocklist open-database open-limits ops ops/metrics server
+  cli/limits: access cli/terminal clocks config errors limits limits/kinds limits/rules open-database open-limits server
+      service
+  service: access app clocks config limits limits/kinds open-blocklist open-database open-limits ops ops/metrics server
       storage users users/passwords
   cli/transfer: cli/terminal config errors files open-database open-transfer users/transfer
   open-transfer: clocks config open-blocklist open-database storage/sqlite users/passwords users/transfer
   open-blocklist: config users/passwords
-  open-limits: clocks config errors limits limits/rules storage storage/redis
+  open-limits: clocks config errors limits limits/kinds storage storage/redis
   management: clocks config limits ops/management server
   database-work: config errors open-database storage storage/postgres/maintenance storage/sqlite/maintenance
   storage/sqlite/maintenance: files storage storage/sqlite users
   storage/postgres/maintenance: config storage storage/postgres
-  ops/management: clocks config errors http http/fast http/pages limits limits/rules ops ops/metrics users version waiting
+  ops/management: clocks config errors http http/fast http/pages limits limits/kinds limits/rules ops ops/metrics users version
+      waiting
   open-database: clocks config storage storage/postgres storage/sqlite
   storage/sqlite: errors files limits native-package storage users users/transfer
   storage/postgres: config errors limits storage users users/transfer waiting
@@ -33,15 +35,16 @@ const ALLOWED = tableOf(`
   storage: access errors limits users users/transfer
   users/transfer: errors http users users/passwords
   storage/redis: config limits limits/rules waiting
-  app: access config http http/fast http/pages limits ops server users version
+  app: access config http http/fast http/pages limits/kinds ops server users version
   users: errors http http/openapi users/passwords
   ops: config http http/openapi waiting
-  limits: config errors http limits/rules waiting
+  limits/kinds: config errors http limits limits/rules
+  limits: errors http limits/rules waiting
   http/pages: errors http http/openapi
   users/passwords: errors users/passwords/digests
   users/passwords/digests: native-package
   server: config errors http http/fast
-  limits/rules: config errors http
+  limits/rules: config http
   http/openapi: errors http
   cli/terminal: config errors open-database
   access: errors http waiting

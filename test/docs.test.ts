@@ -2,7 +2,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { VARIABLES } from '../src/config/settings.ts'
 import { ERRORS, type ErrorKind } from '../src/errors.ts'
-import { checkLimits } from '../src/limits/rules/checked-limits.ts'
+import { checkLimits } from '../src/limits/kinds/checked-limits.ts'
 
 const PROJECT = new URL('../', import.meta.url)
 

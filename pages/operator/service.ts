@@ -1,5 +1,5 @@
 import type { jsonOf } from '../../src/limits/ban-store.ts'
-import type { RuleChanges } from '../../src/limits/limiter.ts'
+import type { RuleChanges } from '../../src/limits/kinds/limiter.ts'
 import type { ServiceStatus } from '../../src/ops/management/service-status.ts'
 
 const TOKEN = 'management-token'

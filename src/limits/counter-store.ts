@@ -1,5 +1,5 @@
 import type { Store } from 'express-rate-limit'
-import type { RuleType } from './rules/rules-schema.ts'
+import type { RuleType } from './rules/filter-rule.ts'
 
 /** A rule that counts. */
 export interface CountingRule {

@@ -5,8 +5,9 @@ import { fixedHeaders } from '../http/reply.ts'
 import type { RuleParts } from './guard-rule.ts'
 import { secondsUntil } from './limit-headers.ts'
 import { noticeOf } from './notices.ts'
+import type { LimitRule } from './rules/filter-rule.ts'
 import type { FixedAnswer } from './rules/limits-file.ts'
-import { factsOf, type LimitRule, type LimitState } from './rules/request-facts.ts'
+import { factsOf, type LimitState } from './rules/request-facts.ts'
 import { type Tally, tallyOf, tallyRefusal } from './tallies.ts'
 
 /** A request that is over the limit of a rule. */

@@ -3,8 +3,8 @@ import type { BanList } from './ban-list.ts'
 import { type CounterStore, counterText } from './counter-store.ts'
 import type { ShowLimits } from './limit-headers.ts'
 import { type Notices, noticeOf } from './notices.ts'
+import type { CompiledCounter, CompiledRule } from './rules/filter-rule.ts'
 import type { LimitState } from './rules/request-facts.ts'
-import type { CompiledCounter, CompiledFilterRule } from './rules/rules-schema.ts'
 import { type Tallies, tallyOf, tallyRefusal } from './tallies.ts'
 
 /** What rules use. */
@@ -30,7 +30,7 @@ export type MatchHandler = (
 
 /** What the handler of a rule needs of it. Failures are logged and not thrown: a limiter must never take the service down. */
 export function guardRule(
-  rule: CompiledFilterRule & Partial<CompiledCounter>,
+  rule: CompiledRule & Partial<CompiledCounter>,
   { store, notices, tallies }: RuleParts,
 ) {
   const { type, name, isDryRun } = rule

@@ -4,7 +4,8 @@ import { counterText } from './counter-store.ts'
 import { denyOverLimit, reportOverLimit } from './deny-over-limit.ts'
 import { guardRule, type RuleParts } from './guard-rule.ts'
 import { needsBody } from './rules/client-key.ts'
-import { factsOf, type LimitRule, type LimitState } from './rules/request-facts.ts'
+import type { LimitRule } from './rules/filter-rule.ts'
+import { factsOf, type LimitState } from './rules/request-facts.ts'
 import { tallyPass, tallyRefusal } from './tallies.ts'
 
 /**

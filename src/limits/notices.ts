@@ -5,11 +5,8 @@ import { hasLostAddress } from '../http/forwarded.ts'
 import { logText } from '../http/request-log.ts'
 import type { BanKey } from './ban-store.ts'
 import { createRuleLines, type RuleLinesOptions } from './rule-lines.ts'
+import { type NamedRule, type RuleType, ruleText } from './rules/filter-rule.ts'
 import { factsOf, type LimitState } from './rules/request-facts.ts'
-import { type CompiledFilterRule, type RuleType, ruleText } from './rules/rules-schema.ts'
-
-/** What names a rule in notices and log lines. */
-export type NamedRule = Pick<CompiledFilterRule, 'type' | 'name' | 'isDryRun'>
 
 /** A decision of a rule about a request, as it is published. */
 export interface Notice {

@@ -1,7 +1,6 @@
-import type { NamedRule } from './notices.ts'
 import type { RefusedClients } from './refused-clients.ts'
+import { type NamedRule, type RuleType, ruleText } from './rules/filter-rule.ts'
 import { factsOf, type LimitState } from './rules/request-facts.ts'
-import { type CheckedLimits, RULE_KINDS, type RuleType, ruleText } from './rules/rules-schema.ts'
 
 /** What one rule has done since the start. Its handlers add to it. */
 export interface Tally {
@@ -40,13 +39,12 @@ export type Tallies = ReadonlyMap<string, Tally>
 
 /** A rule keeps its tally over a reload if it keeps its type and name. Others begin at zero, with what `openClients` returns. */
 export function createTallies(
-  limits: CheckedLimits,
+  rules: readonly NamedRule[],
   {
     previous,
     openClients,
   }: { previous?: Tallies | undefined; openClients?: (() => RefusedClients) | undefined } = {},
 ): Tallies {
-  const rules = RULE_KINDS.flatMap((kind): readonly NamedRule[] => limits[kind])
   return new Map(
     rules.map(({ type, name, isDryRun }) => {
       const text = ruleText(type, name)

@@ -209,6 +209,29 @@ describe('by', () => {
   })
 })
 
+test.each<[by: Key, path: string, from: Readonly<Record<string, string>>]>([
+  ['header:X-Real-IP', '/users', { 'X-Real-IP': '2001:db8:0:1ff::7' }],
+  ['query:client', '/users?client=2001:DB8:0:1ab::1', {}],
+])(
+  '%j counts an IPv6 address by its network, which an operator may name',
+  async (by, path, from) => {
+    const ban = { name: 'network', by, maxretry: 1, findtime: 60, bantime: 60 }
+    await app.startOver({ bans: [ban], throttle: [{ ...ONCE, by }] })
+    await app.bans().add({ rule: 'network', client: '2001:db8:0:100::42' })
+    expect(await app.statusOf(`GET ${path}`, from)).toBe(403)
+    expect(await app.bans().lift({ rule: 'network' })).toBe(1)
+    await app.change({ throttle: [{ ...ONCE, by }] })
+    const same = (text: string) => text.replace(/2001.*/, '2001:db8:0:100::9')
+    await app.ask(
+      `GET ${same(path)}`,
+      'X-Real-IP' in from ? { 'X-Real-IP': '2001:db8:0:100::9' } : {},
+    )
+    expect(await app.statusOf(`GET ${path}`, from)).toBe(429)
+    const other = { 'X-Real-IP': '2001:db8:0:200::9' }
+    expect(await app.statusOf('GET /users?client=2001:db8:0:200::9', other)).not.toBe(429)
+  },
+)
+
 describe('with', () => {
   async function refused(answer: ThrottleRule['with'] & {}, headers: From = {}) {
     await app.startOver({ throttle: [{ ...ONCE, with: answer }] })

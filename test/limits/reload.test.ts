@@ -3,7 +3,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { watchReloads } from '../../src/cli/serve/signals.ts'
-import { NO_LIMITS } from '../../src/limits/rules/rules-schema.ts'
+import type { NamedRule } from '../../src/limits/rules/filter-rule.ts'
 import { createTallies } from '../../src/limits/tallies.ts'
 import { beginPost } from '../support/begin-post.ts'
 import { MINUTE, openLimitedApp, shareLimitedApp } from '../support/limited-app.ts'
@@ -123,7 +123,7 @@ describe('a reload', () => {
     expect(headers).not.toHaveProperty('ratelimit')
   })
 
-  test('reads a module again, logs which of its functions changed, and warns as the start does', async () => {
+  test('reads a module again, logs how many of its rules have another function, and warns as the start does', async () => {
     const rules = (agent: string, by: string) => `{
       blocklist: [{ name: 'agent', match: request => request.get('user-agent') === '${agent}' }],
       throttle: [
@@ -136,14 +136,13 @@ describe('a reload', () => {
     expect([await statusOf('first'), await statusOf('sec ond')]).toEqual([403, 200])
     await app.change(rules('sec ond', '2'))
     expect([await statusOf('first'), await statusOf('sec ond')]).toEqual([200, 403])
-    const changed = ['blocklist "agent"', 'throttle "list"', 'track "asked"']
-    expect(app.linesOf(RELOADED).at(-1)).toMatchObject({ came: [], went: [], changed })
+    expect(app.linesOf(RELOADED).at(-1)).toMatchObject({ came: 0, went: 0, changed: 3 })
     const warning = 'track "asked" has the path "/search?q": a path has no query, use the key query'
     const line = expect.objectContaining({ level: 40, warning })
     expect(app.linesOf('limits may not work as intended')).toEqual([line])
   })
 
-  test('logs which rules came, went and changed, by kind and name', async () => {
+  test('logs how many rules came, went and changed, by kind and name', async () => {
     const many = Array.from({ length: 150 }, (_, index) => `203.0.113.${index}`)
     const safelist = [{ name: 'same', ip: '10.0.0.1' }]
     const all = { limit: 1000, period: 60 }
@@ -157,7 +156,7 @@ describe('a reload', () => {
       throttle: [all, { name: 'went', ...all }],
     })
     await app.reloadLimits()
-    expect(app.linesOf(RELOADED).at(-1)).toMatchObject({ came: [], went: [], changed: [] })
+    expect(app.linesOf(RELOADED).at(-1)).toMatchObject({ came: 0, went: 0, changed: 0 })
     await app.change({
       safelist,
       blocklist: [
@@ -170,9 +169,7 @@ describe('a reload', () => {
     })
     expect(app.linesOf(RELOADED).at(-1)).toMatchObject({
       level: 30,
-      came: ['track "went"'],
-      went: ['throttle "went"'],
-      changed: ['blocklist "changed"', 'blocklist "many"', 'throttle "throttle[0]"'],
+      ...{ came: 1, went: 1, changed: 3 },
     })
   })
 
@@ -209,13 +206,11 @@ test('the tallies in force keep no rules of an earlier reload', async () => {
   setFlagsFromString('--expose-gc')
   const collectGarbage = runInNewContext('gc')
   const begin = () => {
-    const limits = { ...NO_LIMITS }
-    return { previous: new WeakRef(limits), tallies: createTallies(limits) }
+    const rules: NamedRule[] = []
+    return { previous: new WeakRef(rules), tallies: createTallies(rules) }
   }
   const { previous, tallies } = begin()
-  const current = createTallies(NO_LIMITS, {
-    previous: createTallies(NO_LIMITS, { previous: tallies }),
-  })
+  const current = createTallies([], { previous: createTallies([], { previous: tallies }) })
   await new Promise(resolve => setImmediate(resolve))
   collectGarbage()
   expect([previous.deref(), current.size]).toEqual([undefined, 0])

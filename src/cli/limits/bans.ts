@@ -1,7 +1,6 @@
 import type { Config } from '../../config/settings.ts'
 import { durationMs } from '../../config/values.ts'
 import { OperatorError } from '../../errors.ts'
-import { checkBanOrder } from '../../limits/ban-orders.ts'
 import {
   type Ban,
   type BanStore,
@@ -10,6 +9,7 @@ import {
   type Moment,
   remainingOf,
 } from '../../limits/ban-store.ts'
+import { checkBanOrder } from '../../limits/kinds/ban-orders.ts'
 import { possibleKeys } from '../../limits/rules/client-key.ts'
 import { openStorageForCommand } from '../../open-database.ts'
 import { readLimits } from '../../open-limits.ts'

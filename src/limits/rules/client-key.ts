@@ -37,11 +37,12 @@ const KEY_KINDS: Readonly<Record<KindOf<KeyName>, KeyKind>> = {
   header: {
     argument: 'NAME',
     compile: headerKey,
-    keyOfName: (name, header) => (hasCredentials(header) ? namedDigest(name) : name),
+    keyOfName: (name, header) => (hasCredentials(header) ? namedDigest(name) : namedValue(name)),
   },
   query: {
     argument: 'NAME',
-    compile: name => request => queryValues(request, name)[0] || undefined,
+    compile: name => request => countedAddress(queryValues(request, name)[0] || undefined),
+    keyOfName: namedValue,
   },
   body: { argument: 'NAME.NAME', needsBody: true, compile: path => bodyKey(path.split('.')) },
 }
@@ -132,6 +133,11 @@ function addressKey(name: string): string | undefined {
   return name === address || name === key ? key : undefined
 }
 
+/** The key of the value of a header or parameter, which may be an address. */
+function namedValue(name: string): string {
+  return addressKey(name) ?? name
+}
+
 /** The items of a JSON list of texts; empty for anything else. */
 function parseTexts(text: string): readonly string[] {
   try {
@@ -194,7 +200,7 @@ function domainKey(): KeyOf {
 
 function headerKey(name: string): KeyOf {
   const lowerCaseName = name.toLowerCase()
-  const toKey = hasCredentials(name) ? digestOf : (value: string) => value
+  const toKey = hasCredentials(name) ? digestOf : countedAddress
   return request => {
     const value = headerValues(request, lowerCaseName).join(', ')
     return value === '' ? undefined : toKey(value)

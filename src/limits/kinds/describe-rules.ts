@@ -1,7 +1,8 @@
 import { isRegExp } from 'node:util/types'
 import { durationMs } from '../../config/values.ts'
-import type { Key } from './limits-file.ts'
-import { type CheckedLimits, RULE_KINDS, RULE_SHAPES, type RuleKind } from './rules-schema.ts'
+import type { RuleKind } from '../rules/filter-rule.ts'
+import type { Key } from '../rules/limits-file.ts'
+import { type CheckedLimits, KINDS, RULE_KINDS } from './kinds.ts'
 
 /** What a rule counts by, as in `ip and header:X-Api-Key`. */
 export function keyInWords(key: Key = 'ip'): string {
@@ -27,7 +28,7 @@ export function plainRules(limits: CheckedLimits): readonly PlainRule[] {
   return RULE_KINDS.flatMap(kind =>
     limits[kind].map(rule => {
       const members = Object.entries({ ...rule.source, ...DEFAULTS, ...rule.source })
-        .filter(([key]) => Object.hasOwn(RULE_SHAPES[kind], key))
+        .filter(([key]) => Object.hasOwn(KINDS[kind].shape, key))
         .filter(([key]) => key !== 'only' && key !== 'except')
         .map(([key, value]) => {
           const isTime = TIMES.includes(key) && typeof value !== 'function'

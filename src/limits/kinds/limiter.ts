@@ -1,18 +1,21 @@
 import { isDeepStrictEqual } from 'node:util'
 import { isRegExp } from 'node:util/types'
 import type { RequestHandler } from 'express'
-import { ACTIONS, type Action } from '../http/actions.ts'
-import type { SplitBody } from '../http/router.ts'
-import { countStrike, countStrikeByAnswer, denyBanned } from './ban-handlers.ts'
-import { block, pass, track } from './filter-handlers.ts'
-import type { RuleParts } from './guard-rule.ts'
-import { createLimitHeaders } from './limit-headers.ts'
-import { limitMany, limitRequests } from './limit-requests.ts'
-import type { RefusedClients } from './refused-clients.ts'
-import { needsBody, partsOf } from './rules/client-key.ts'
-import { factsOf } from './rules/request-facts.ts'
-import { type CheckedLimits, type CompiledRateLimit, RULE_KINDS } from './rules/rules-schema.ts'
-import { createTallies, type RuleReport, type Tallies } from './tallies.ts'
+import { ACTIONS, type Action } from '../../http/actions.ts'
+import type { SplitBody } from '../../http/router.ts'
+import type { RuleParts } from '../guard-rule.ts'
+import { createLimitHeaders } from '../limit-headers.ts'
+import { limitMany, limitRequests } from '../limit-requests.ts'
+import type { RefusedClients } from '../refused-clients.ts'
+import { needsBody, partsOf } from '../rules/client-key.ts'
+import type { NamedRule } from '../rules/filter-rule.ts'
+import { factsOf } from '../rules/request-facts.ts'
+import { createTallies, type RuleReport, type Tallies } from '../tallies.ts'
+import { countStrike, countStrikeByAnswer, denyBanned } from './ban-rule.ts'
+import { block } from './blocklist-rule.ts'
+import { type CheckedLimits, type CompiledRateLimit, RULE_KINDS } from './kinds.ts'
+import { pass } from './safelist-rule.ts'
+import { report as reportMatch } from './track-rule.ts'
 
 /** The difference between two sets of rules; rules by kind and name, as in `throttle "posts"`. */
 export type RuleChanges = ReturnType<typeof compareRules>
@@ -76,7 +79,13 @@ function compileRules(
   previous?: Tallies,
 ) {
   const { openClients } = given
-  const parts = { ...given, tallies: createTallies(limits, { previous, openClients }) }
+  const parts = {
+    ...given,
+    tallies: createTallies(
+      RULE_KINDS.flatMap((kind): readonly NamedRule[] => limits[kind]),
+      { previous, openClients },
+    ),
+  }
   const readsBody = ({ source }: CompiledRateLimit) => needsBody(source.by)
   const afterBody = limits.rateLimits.filter(readsBody)
   const beforeBody = limits.rateLimits.filter(rule => !readsBody(rule))
@@ -107,7 +116,7 @@ function chainFilter(rules: CheckedLimits, parts: RuleParts): RequestHandler {
     ...rules.throttle.flatMap(rule => limitRequests(rule, parts)),
     // Answers of the filter itself do not count.
     ...rules.bans.filter(rule => rule.statuses).map(rule => countStrikeByAnswer(rule, parts)),
-    ...rules.track.map(rule => track(rule, parts)),
+    ...rules.track.map(rule => reportMatch(rule, parts)),
   ])
 }
 

@@ -3,10 +3,10 @@ import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { decodeFile, OperatorError, readFailureInWords } from '../../errors.ts'
 import { clearTimeout, setTimeout } from '../../timers.ts'
+import { importModule } from '../rules/import-module.ts'
+import { type JsonPath, type LineOf, locateJson } from '../rules/json-lines.ts'
 import { checkLimits } from './checked-limits.ts'
-import { importModule } from './import-module.ts'
-import { type JsonPath, type LineOf, locateJson } from './json-lines.ts'
-import type { CheckedLimits } from './rules-schema.ts'
+import type { CheckedLimits } from './kinds.ts'
 
 const MODULE_PATIENCE_MS = 10_000
 

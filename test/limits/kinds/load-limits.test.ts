@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { OperatorError } from '../../../src/errors.ts'
-import { loadLimits } from '../../../src/limits/rules/load-limits.ts'
+import { loadLimits } from '../../../src/limits/kinds/load-limits.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 
 const THROTTLE = { name: 'all', limit: 5, period: '1 minute' }

@@ -1,14 +1,8 @@
 import { nearest } from '../../config/did-you-mean.ts'
 import { isObject } from '../../json.ts'
-import type { JsonPath, LineOf } from './json-lines.ts'
-import {
-  type CheckedLimits,
-  RULE_KINDS,
-  RULE_SCHEMAS,
-  RULE_SHAPES,
-  type RuleKind,
-  TYPE_OF_KIND,
-} from './rules-schema.ts'
+import type { RuleKind } from '../rules/filter-rule.ts'
+import type { JsonPath, LineOf } from '../rules/json-lines.ts'
+import { type CheckedLimits, KINDS, RULE_KINDS } from './kinds.ts'
 
 interface Mistake {
   readonly at: JsonPath
@@ -27,7 +21,7 @@ export function checkLimits(
   if (!isObject(value) || 'then' in value)
     return { mistakes: ['the file must hold an object of rules'] }
   const mistakes: Mistake[] = Object.keys(value)
-    .filter(key => !Object.hasOwn(RULE_SCHEMAS, key))
+    .filter(key => !Object.hasOwn(KINDS, key))
     .map(key => ({ at: [key], text: unknownKey(key, RULE_KINDS) }))
   const checked = RULE_KINDS.map(kind => {
     const rules = Object.hasOwn(value, kind) ? value[kind] : undefined
@@ -71,11 +65,11 @@ function checkRule(
   rule: unknown,
   addMistake: (at: JsonPath, text: string) => void,
 ): readonly object[] {
-  const result = RULE_SCHEMAS[kind].safeParse(rule)
-  if (result.success) return [{ ...result.data, type: TYPE_OF_KIND[kind], source: rule }]
+  const result = KINDS[kind].schema.safeParse(rule)
+  if (result.success) return [{ ...result.data, type: KINDS[kind].type, source: rule }]
   for (const issue of result.error.issues) {
     if (issue.code === 'unrecognized_keys') {
-      const known = Object.keys(RULE_SHAPES[kind])
+      const known = Object.keys(KINDS[kind].shape)
       for (const key of issue.keys) addMistake([key], unknownKey(key, known))
     } else if (issue.path.length === 0) {
       addMistake([], 'must be an object')

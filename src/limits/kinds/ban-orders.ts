@@ -1,18 +1,18 @@
-import { durationMs } from '../config/values.ts'
+import { durationMs } from '../../config/values.ts'
 import {
   type BanControl,
   type BanMistake,
   type BanOrder,
   banRefused,
   NO_LIMITS_FILE,
-} from './ban-control.ts'
-import { forgetStrikes, type StrikeOptions } from './ban-handlers.ts'
-import type { BanList } from './ban-list.ts'
-import { type Ban, type BanStore, endOf } from './ban-store.ts'
+} from '../ban-control.ts'
+import type { BanList } from '../ban-list.ts'
+import { type Ban, type BanStore, endOf } from '../ban-store.ts'
+import { forgetStrikes, type StrikeOptions } from '../forget-strikes.ts'
+import { namedKey } from '../rules/client-key.ts'
+import { keyInWords } from './describe-rules.ts'
+import type { CompiledBan } from './kinds.ts'
 import type { Limiter } from './limiter.ts'
-import { namedKey } from './rules/client-key.ts'
-import { keyInWords } from './rules/describe-rules.ts'
-import type { CompiledBan } from './rules/rules-schema.ts'
 
 /** What decides whether an order can be carried out. */
 export interface BanSurroundings {

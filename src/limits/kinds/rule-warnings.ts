@@ -1,9 +1,9 @@
 import { nearest } from '../../config/did-you-mean.ts'
 import type { Config } from '../../config/settings.ts'
-import { partsOf } from './client-key.ts'
-import type { Key, Matching } from './limits-file.ts'
-import { matchesAll } from './matchers.ts'
-import type { CheckedLimits } from './rules-schema.ts'
+import { partsOf } from '../rules/client-key.ts'
+import type { Key, Matching } from '../rules/limits-file.ts'
+import { matchesAll } from '../rules/matchers.ts'
+import type { CheckedLimits } from './kinds.ts'
 
 /**
  * Warnings about rules that are allowed but surely a mistake: they match everything, ask for a path that no request has, or

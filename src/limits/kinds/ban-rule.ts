@@ -1,19 +1,63 @@
 import type { RequestHandler } from 'express'
-import { ServiceError } from '../errors.ts'
-import type { BanKey } from './ban-store.ts'
-import { counterText } from './counter-store.ts'
-import { BLOCKED } from './filter-handlers.ts'
-import { guardRule, type RuleParts } from './guard-rule.ts'
-import { wholeSeconds } from './limit-headers.ts'
-import { noticeOf } from './notices.ts'
-import { onceAnswered } from './once-answered.ts'
-import { ownCopy } from './rules/memoize.ts'
-import type { LimitState } from './rules/request-facts.ts'
-import type { CompiledBan } from './rules/rules-schema.ts'
-import { tallyPass } from './tallies.ts'
+import { z } from 'zod'
+import { ServiceError } from '../../errors.ts'
+import { forgetStrikes } from '../forget-strikes.ts'
+import { guardRule, type RuleParts } from '../guard-rule.ts'
+import { wholeSeconds } from '../limit-headers.ts'
+import { noticeOf } from '../notices.ts'
+import { onceAnswered } from '../once-answered.ts'
+import {
+  answeredShape,
+  byAddress,
+  type CompiledRule,
+  compileFilter,
+  type ShapeOf,
+  whenObject,
+} from '../rules/filter-rule.ts'
+import { ownCopy } from '../rules/memoize.ts'
+import type { LimitState } from '../rules/request-facts.ts'
+import { count, duration } from '../rules/rule-values.ts'
+import { tallyPass } from '../tallies.ts'
+import { BLOCKED } from './blocklist-rule.ts'
+
+const shape = {
+  ...answeredShape,
+  maxretry: count,
+  findtime: duration,
+  bantime: duration,
+  by: byAddress,
+  mode: z.enum(['allow2ban', 'fail2ban'], 'must be "allow2ban" or "fail2ban"').default('allow2ban'),
+} satisfies ShapeOf<'bans'>
+
+/** A client with too many matches is denied for some time. */
+export const bans = {
+  type: 'ban',
+  shape,
+  schema: z
+    .strictObject(shape)
+    .refine(rule => rule.status === undefined || rule.mode !== 'fail2ban', {
+      path: ['status'],
+      error:
+        'cannot be given together with mode "fail2ban", which denies before the answer is known',
+      when: whenObject,
+    })
+    .transform(rule => ({
+      ...compileFilter(rule),
+      /** Those of the answers that count; `undefined` if a request counts before it is answered. */
+      statuses: rule.status,
+      keyOf: rule.by,
+      limit: rule.maxretry,
+      windowMs: rule.findtime,
+      banMs: rule.bantime,
+      /** Whether each match is denied, not only the requests of a banned client. */
+      deniesStrikes: rule.mode === 'fail2ban',
+    })),
+} as const
+
+type Rule = CompiledRule & z.output<typeof bans.schema>
 
 /** A handler of a ban rule: denies all requests of a client whose ban is in force. */
-export function denyBanned(rule: CompiledBan, parts: RuleParts): RequestHandler {
+export function denyBanned(rule: Rule, parts: RuleParts): RequestHandler {
   const { keyOf, stateOf, remainingMs, refuseBanned } = openBan(rule, parts)
   return (request, _response, next) => {
     if (parts.bans.isEmpty()) return next()
@@ -27,7 +71,7 @@ export function denyBanned(rule: CompiledBan, parts: RuleParts): RequestHandler 
  * The other handler of a ban rule: counts what matches as a strike, and bans the client at the last one. Counts are exact, so
  * exactly one request gets the count `maxretry`. If that did not ban the client, a later request does.
  */
-export function countStrike(rule: CompiledBan, parts: RuleParts): RequestHandler {
+export function countStrike(rule: Rule, parts: RuleParts): RequestHandler {
   const { limit, banMs, isDryRun, deniesStrikes } = rule
   const { tally, stateOf, onMatch, count, refuse, ...ban } = openBan(rule, parts)
   return onMatch(async (state, _response, next) => {
@@ -58,7 +102,7 @@ export function countStrike(rule: CompiledBan, parts: RuleParts): RequestHandler
 }
 
 /** For a rule with `status`: counts what matches once it is answered. A ban begins with the next request. */
-export function countStrikeByAnswer(rule: CompiledBan, parts: RuleParts): RequestHandler {
+export function countStrikeByAnswer(rule: Rule, parts: RuleParts): RequestHandler {
   const { limit, statuses = new Set() } = rule
   const { tally, onMatch, count, ...ban } = openBan(rule, parts)
 
@@ -85,7 +129,7 @@ export function countStrikeByAnswer(rule: CompiledBan, parts: RuleParts): Reques
 }
 
 /** What the handlers of a rule do with its bans. */
-function openBan(rule: CompiledBan, parts: RuleParts) {
+function openBan(rule: Rule, parts: RuleParts) {
   const { bans, notices, now } = parts
   const { isDryRun, banMs } = rule
   const guarded = guardRule(rule, parts)
@@ -130,27 +174,4 @@ function openBan(rule: CompiledBan, parts: RuleParts) {
 function banned(remainingMs: number): ServiceError {
   const headers = { 'Retry-After': String(wholeSeconds(remainingMs)) }
   return new ServiceError('blocked', { headers })
-}
-
-/** Where strikes are counted. */
-export type StrikeOptions = Pick<RuleParts, 'store' | 'notices'>
-
-/** All services on one database obey a ban after two seconds, and a busy one a little later. */
-const KNOWN_AFTER_MS = 10_000
-
-/**
- * Resets the count of a client whose ban was made or lifted. `bannedForMs` is what is left of its ban: the reset then waits until
- * other services know the ban, which they see by the count until then, but never beyond half of it. A failure is logged.
- */
-export async function forgetStrikes(
-  { rule, clientKey: key }: BanKey,
-  { store, notices }: StrikeOptions,
-  bannedForMs = 0,
-): Promise<void> {
-  try {
-    const text = counterText({ type: 'ban', rule, key })
-    await store?.resetKey(text, Math.min(KNOWN_AFTER_MS, bannedForMs / 2))
-  } catch (error) {
-    notices.storeFailed(error)
-  }
 }

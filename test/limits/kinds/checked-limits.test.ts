@@ -1,9 +1,9 @@
 import { inspect } from 'node:util'
 import type { Request } from 'express'
 import { describe, expect, test } from 'vitest'
-import { checkLimits } from '../../../src/limits/rules/checked-limits.ts'
-import type { RuleKind } from '../../../src/limits/rules/rules-schema.ts'
-import { RULE_KINDS } from '../../../src/limits/rules/rules-schema.ts'
+import { checkLimits } from '../../../src/limits/kinds/checked-limits.ts'
+import { RULE_KINDS } from '../../../src/limits/kinds/kinds.ts'
+import type { RuleKind } from '../../../src/limits/rules/filter-rule.ts'
 
 /** A valid rule of each kind. */
 const RIGHT: Readonly<Record<RuleKind, Readonly<Record<string, unknown>>>> = {

@@ -1,0 +1,30 @@
+import type { RequestHandler } from 'express'
+import { z } from 'zod'
+import { guardRule, type RuleParts } from '../guard-rule.ts'
+import { noticeOf } from '../notices.ts'
+import {
+  type CompiledRule,
+  compileFilter,
+  type ShapeOf,
+  safelistShape,
+} from '../rules/filter-rule.ts'
+import { factsOf } from '../rules/request-facts.ts'
+import { tallyPass } from '../tallies.ts'
+
+/** What matches passes. */
+export const safelist = {
+  type: 'safelist',
+  shape: safelistShape satisfies ShapeOf<'safelist'>,
+  schema: z.strictObject(safelistShape).transform(compileFilter),
+} as const
+
+/** What matches skips the rest of the chain, and the limits of its route. */
+export function pass(rule: CompiledRule, parts: RuleParts): RequestHandler {
+  const { tally, onMatch } = guardRule(rule, parts)
+  return onMatch((state, _response, next) => {
+    factsOf(state.request).isSafe = true
+    tallyPass(tally)
+    parts.notices.publish(noticeOf(rule, state))
+    next('router')
+  })
+}
