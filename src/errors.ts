@@ -164,11 +164,6 @@ export const ERRORS = {
     headers: RETRY_SOON,
     log: { level: 'warn', message: 'outcome of a write is unknown' },
   },
-  words_unavailable: {
-    status: 503,
-    message: 'The index of words is being built, please try again later',
-    headers: { 'Retry-After': '10' },
-  },
   reload_failed: {
     status: 503,
     message: 'The limits could not be reloaded, the previous rules stay in force',

@@ -15,7 +15,7 @@ import type { Metrics } from './ops/metrics/create-metrics.ts'
 import { createReporter } from './ops/metrics/service-report.ts'
 import { createHttpServer, type Timeouts } from './server/server.ts'
 import { createStopping, type Stopping } from './server/stop.ts'
-import type { IndexingProgress, Storage } from './storage/storage.ts'
+import type { FoldingProgress, Storage } from './storage/storage.ts'
 import { blaming } from './storage/unusable-database.ts'
 import { createChangeFeed } from './users/change-feed.ts'
 import { callAfterWrites } from './users/change-watch.ts'
@@ -84,7 +84,7 @@ async function openParts(options: AppOptions, closers: Closers) {
     ...clocks,
     onWarning: (message, err) => log.warn({ err }, message),
     onCommit: metrics?.recordCommit,
-    onIndexing: progress => logIndexing(log, progress),
+    onFolding: progress => logFolding(log, progress),
   })
   closers.push(storage.close)
   const cursors = createCursors(await storage.signingKey('cursor'))
@@ -264,8 +264,8 @@ async function openKeys(
   return ring
 }
 
-/** Writes to the log how far the index of words is. */
-function logIndexing(log: Logger, { isComplete, through, lastId }: IndexingProgress): void {
-  if (isComplete) log.info('index of words is complete')
-  else log.info({ through, lastId }, 'index of words is being built, lists with q are answered 503')
+/** Writes to the log how far words are made again by newer rules. */
+function logFolding(log: Logger, { isComplete, through, lastId }: FoldingProgress): void {
+  if (isComplete) log.info('words of users are those of this release')
+  else log.info({ through, lastId }, 'words of users are made again by newer rules')
 }

@@ -24,7 +24,7 @@ const ALLOWED = tableOf(`
   open-limits: clocks config errors limits limits/kinds storage storage/redis
   management: clocks config limits ops/management server
   database-work: config errors open-database storage storage/postgres/maintenance storage/sqlite/maintenance
-  storage/sqlite/maintenance: files storage storage/sqlite users
+  storage/sqlite/maintenance: files storage storage/sqlite
   storage/postgres/maintenance: config storage storage/postgres
   ops/management: clocks config errors http http/fast http/pages limits limits/kinds limits/rules ops ops/metrics users version
       waiting

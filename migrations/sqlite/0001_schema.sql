@@ -2,12 +2,14 @@
 
 -- AUTOINCREMENT never gives out the id of a deleted user again. Times are text such as 2026-01-31T12:00:00.000Z, which sorts as
 -- it is and needs no formatting. updated_at grows with each change of a row, so it identifies the version of a user. The service
--- writes name_lower, because lower() of SQLite knows ASCII only; e-mails are ASCII.
+-- writes name_lower and words, because lower() of SQLite knows ASCII only; e-mails are ASCII. words are those of name and e-mail,
+-- folded, with a blank between them.
 CREATE TABLE users (
   id INTEGER CONSTRAINT users_primary_key PRIMARY KEY AUTOINCREMENT,
   name TEXT NOT NULL,
   name_lower TEXT NOT NULL,
   email TEXT NOT NULL,
+  words TEXT NOT NULL DEFAULT '',
   password_digest TEXT,
   created_at TEXT NOT NULL,
   updated_at TEXT NOT NULL,
@@ -37,27 +39,34 @@ CREATE TABLE users_summary (
 
 INSERT INTO users_summary (singleton, revision, user_count, lists_id) VALUES (1, 1, 0, lower(hex(randomblob(6))));
 
--- The beginnings of the words of each user, by the id of the user: an inverted index that holds no text to read back. The
--- service writes it, because SQLite knows neither letters nor accents.
+-- The rules by which the words of all users were made. A service with newer rules makes them again.
+CREATE TABLE words_rules (
+  singleton INTEGER CONSTRAINT words_rules_primary_key PRIMARY KEY,
+  version INTEGER NOT NULL,
+  CONSTRAINT words_rules_singleton CHECK (singleton = 1)
+) STRICT;
+
+INSERT INTO words_rules (singleton, version) VALUES (1, 0);
+
+-- Finds users by the beginnings of their words. It holds no text: only which words users have, and their beginnings of 1 to 4
+-- characters. The tokenizer splits at blanks, and leaves letters beyond ASCII as they are.
 CREATE VIRTUAL TABLE users_words USING fts5(
-  prefixes, content = '', contentless_delete = 1, detail = none, tokenize = 'ascii'
+  words, content = 'users', content_rowid = 'id', columnsize = 0, detail = none, tokenize = 'ascii', prefix = '1 2 3 4'
 );
 
--- Which users are in it: all if indexed_through is null, else those with an id up to that. The service builds an index of another
--- version anew, and so this one.
-CREATE TABLE users_words_state (
-  singleton INTEGER CONSTRAINT users_words_state_primary_key PRIMARY KEY,
-  words_version INTEGER NOT NULL,
-  indexed_through INTEGER,
-  CONSTRAINT users_words_state_singleton CHECK (singleton = 1)
-) STRICT;
+-- These three keep the index. FTS5 deletes by the words that it was given.
+CREATE TRIGGER users_inserted_words AFTER INSERT ON users BEGIN
+  INSERT INTO users_words (rowid, words) VALUES (NEW.id, NEW.words);
+END;
 
-INSERT INTO users_words_state (singleton, words_version, indexed_through) VALUES (1, 0, 0);
+CREATE TRIGGER users_updated_words AFTER UPDATE OF id, words ON users WHEN NEW.id <> OLD.id OR NEW.words <> OLD.words BEGIN
+  INSERT INTO users_words (users_words, rowid, words) VALUES ('delete', OLD.id, OLD.words);
+  INSERT INTO users_words (rowid, words) VALUES (NEW.id, NEW.words);
+END;
 
--- Users written by a service whose rules of words are older than those of the index. One with newer rules adds their words.
-CREATE TABLE users_without_words (
-  id INTEGER CONSTRAINT users_without_words_primary_key PRIMARY KEY
-) STRICT;
+CREATE TRIGGER users_deleted_words AFTER DELETE ON users BEGIN
+  INSERT INTO users_words (users_words, rowid, words) VALUES ('delete', OLD.id, OLD.words);
+END;
 
 -- The feed: the latest change of each user, deletions among them, by the revision of the list that it made.
 CREATE TABLE user_changes (

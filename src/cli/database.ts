@@ -25,8 +25,11 @@ export function addDatabaseCommands(program: Command, { terminal, run }: Command
     '--status',
     'only list the migrations and when each was applied',
   )
-  add('migrate', 'migrate the database to the schema of this release, and index words of its users')
-    .option('--reindex', 'build the index of words again; lists with q get 503 until it is done')
+  add(
+    'migrate',
+    'migrate the database to the schema of this release, and the words of its users to its rules',
+  )
+    .option('--reindex', 'make the words of all users again, and their index if it is not right')
     .option(
       '--new-feed',
       'let the cursors of GET /users/changes expire, after a disk or a file was put back',
@@ -61,14 +64,14 @@ interface MigrateFlags extends JsonFlags {
   readonly newFeed?: boolean
 }
 
-/** The next call, or a service, goes on with an index of words whose building was interrupted. */
+/** The next call, or a service, begins to make words again that an interrupted one did not. */
 async function migrate(terminal: Terminal, flags: MigrateFlags): Promise<Outcome | number> {
   const { status = false, reindex = false, newFeed = false } = flags
   const options = { unit: 'ids', isAbortable: !status }
   return runOnDatabase(terminal, options, async (tasks, { progress, signal }) => {
-    const onIndexing = ({ through = 0, lastId = 0 }) =>
+    const onFolding = ({ through = 0, lastId = 0 }) =>
       progress(through, through / Math.max(1, lastId))
-    if (!status) await tasks.migrate({ reindex, newFeed, signal, onIndexing })
+    if (!status) await tasks.migrate({ reindex, newFeed, signal, onFolding })
     const migrations = await tasks.migrationStatus()
     return {
       lines: migrations.map(({ name, appliedAt }) => {

@@ -64,10 +64,10 @@ const rulesOf = ({ lastGivenId, countLaterChanges }: CheckDialect) => ({
     SELECT count(*) FROM user_changes
     WHERE deleted_at IS NULL AND NOT EXISTS (SELECT 1 FROM users WHERE users.id = user_changes.id)`,
   'changes of the feed are later than the newest one': countLaterChanges,
-  'row of users_words_state is missing': 'SELECT 1 - count(*) FROM users_words_state',
+  'row of words_rules is missing': 'SELECT 1 - count(*) FROM words_rules',
 })
 
-/** Reads all rows of a database of this release but the index of words. Returns a line for each rule that they break. */
+/** Reads all rows of a database of this release but the words. Returns a line for each rule that they break. */
 export function* findRowFaults(dialect: CheckDialect): Program<string[]> {
   let [broken, wrong] = [0, 0]
   type ChunkRow = readonly [end: string | null, broken: number, wrong: number]

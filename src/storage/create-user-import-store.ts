@@ -9,7 +9,9 @@ import type {
 } from '../users/transfer/user-import-store.ts'
 import type { UserRow } from '../users/user-repository.ts'
 import { emailKey, foldCase } from '../users/user-schemas.ts'
-import { type Asked, ask, type Program } from './programs.ts'
+import { wordsOfUser } from '../users/words.ts'
+import type { WordDialect } from './fold-words.ts'
+import { ask, type Program } from './programs.ts'
 import type { SharedStatements } from './storage.ts'
 
 /** What imports need of an engine. A set is one parameter, a JSON array. */
@@ -22,14 +24,12 @@ export interface ImportEngine {
   readonly selectLastId: string
   /** What SELECT takes the elements of the set `$1` from. Each is the column `value`. */
   readonly elements: string
-  /** A condition that always holds, for its effect on the triggers of `users`. */
-  readonly condition: string
+  /** That of `WordDialect`. */
+  readonly wordsFrom: WordDialect['wordsFrom']
   /** Adds to `INSERT … SELECT` what inserts only users whose ids and e-mails are free, and returns how many it were. */
   readonly insertFree?: (insert: string) => string
   /** Ids for new users, one for each of `wanted`: that one, or the next. Absent where nobody else can take one meanwhile. */
   readonly takeIds?: (wanted: readonly (number | undefined)[]) => Program<readonly number[]>
-  /** What writes the words of users that the transaction has written. Undefined if that is done at the commit. */
-  readonly writeWords: (users: readonly UserRow[]) => Asked | undefined
 }
 
 /** The columns of a `FoundRow`. */
@@ -100,17 +100,16 @@ interface WriterOptions {
 
 /** Returns the program that writes the users of a batch, and returns what became of each. */
 export function createBatchWriter(engine: ImportEngine, { now, endsAtConflict }: WriterOptions) {
-  const { elements, condition, insertFree = insert => insert, takeIds, writeWords } = engine
-  const rows = `(SELECT ${ROW_COLUMNS} FROM ${elements})`
+  const { elements, wordsFrom, insertFree = insert => insert, takeIds } = engine
+  const rows = `(SELECT ${ROW_COLUMNS}, ${wordsFrom(`value->>${ROW_TEXTS.length + 1}`)} AS words FROM ${elements})`
   const park = `
     UPDATE users SET email = '#' || id
-    WHERE id IN (SELECT CAST(value->>0 AS bigint) FROM ${elements}) AND ${condition}`
+    WHERE id IN (SELECT CAST(value->>0 AS bigint) FROM ${elements})`
   const update = `
     UPDATE users SET ${assign(CHANGED_COLUMNS, 'changed')} FROM ${rows} AS changed
-    WHERE users.id = changed.id AND ${condition}`
+    WHERE users.id = changed.id`
   const insert = insertFree(`
-    INSERT INTO users (${STORED_COLUMNS}) SELECT ${STORED_COLUMNS} FROM ${rows} AS new
-    WHERE ${condition}`)
+    INSERT INTO users (${STORED_COLUMNS}) SELECT ${STORED_COLUMNS} FROM ${rows} AS new`)
 
   function plan(
     { users, onConflict }: ImportBatch,
@@ -159,7 +158,8 @@ export function createBatchWriter(engine: ImportEngine, { now, endsAtConflict }:
     const lock = onConflict === 'update' ? engine.lock : ''
     const existing = yield* findUsers(`${engine.selectUsers} ${lock}`, users)
     const planned = yield* planWithIds(batch, existing)
-    const [created, changed] = [[...planned.created.values()], [...planned.changed.values()]]
+    const created = inOrderOfIds(planned.created)
+    const changed = inOrderOfIds(planned.changed)
     if (changed.length > 0) {
       const parked = idsToPark(existing, changed)
       if (parked.length > 0) yield* ask(park, [JSON.stringify(parked)])
@@ -169,24 +169,34 @@ export function createBatchWriter(engine: ImportEngine, { now, endsAtConflict }:
       const [[inserted] = [created.length]] = yield* ask<[number]>(insert, [rowsOf(created)])
       if (inserted < created.length) throw new Race()
     }
-    const words = writeWords([...changed, ...created])
-    if (words !== undefined) yield words
     return planned.outcomes
   }
 }
 
-const CHANGED_COLUMNS = ['name', 'name_lower', 'email', 'password_digest', 'updated_at']
+const CHANGED_TEXTS = ['name', 'name_lower', 'email', 'password_digest', 'updated_at']
+
+const CHANGED_COLUMNS = [...CHANGED_TEXTS, 'words']
 
 const STORED_COLUMNS = ['id', ...CHANGED_COLUMNS, 'created_at'].join(', ')
 
+const ROW_TEXTS = [...CHANGED_TEXTS, 'created_at']
+
+/** Without the words, which follow. */
 const ROW_COLUMNS = ['CAST(value->>0 AS bigint) AS id']
-  .concat([...CHANGED_COLUMNS, 'created_at'].map((name, at) => `value->>${at + 1} AS ${name}`))
+  .concat(ROW_TEXTS.map((name, at) => `value->>${at + 1} AS ${name}`))
   .join(', ')
 
-/** The set of `ROW_COLUMNS` of users. */
+/** The order in which FTS5 writes one tree, and not one for each user. */
+function inOrderOfIds(users: ReadonlyMap<number, UserRow>): readonly UserRow[] {
+  return [...users.values()].sort((one, other) => one.id - other.id)
+}
+
+/** The set of `ROW_COLUMNS` of users, and their words. */
 function rowsOf(users: readonly UserRow[]): string {
-  const rows = users.map(({ id, name, email, passwordDigest, updatedAt, createdAt }) => {
-    return [id, name, foldCase(name), email, passwordDigest, updatedAt, createdAt]
+  const rows = users.map(user => {
+    const { id, name, email, passwordDigest, updatedAt, createdAt } = user
+    const words = wordsOfUser(user)
+    return [id, name, foldCase(name), email, passwordDigest, updatedAt, createdAt, words]
   })
   return JSON.stringify(rows)
 }

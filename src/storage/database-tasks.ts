@@ -1,4 +1,4 @@
-import type { IndexingProgress } from './storage.ts'
+import type { FoldingProgress } from './storage.ts'
 
 /** Bytes that are copied, of all. */
 export interface BackupProgress {
@@ -13,12 +13,12 @@ export interface BackupOptions {
 }
 
 export interface MigrateOptions {
-  /** Whether indexes that the service itself fills are built again. */
+  /** Whether the words of users are made again, and an index of them that is not right. */
   readonly reindex?: boolean
   /** Whether the cursors of the feed of changes expire, as after a restore. */
   readonly newFeed?: boolean
-  readonly onIndexing?: (progress: IndexingProgress) => void
-  /** Aborts building an index: the next call or a service goes on with it. */
+  readonly onFolding?: (progress: FoldingProgress) => void
+  /** Aborts making words: the next call or a service begins again. */
   readonly signal?: AbortSignal
 }
 
@@ -62,7 +62,7 @@ export interface Compacted {
 export interface DatabaseTasks {
   /** The name of the database in messages, such as the path of its file. */
   readonly name: string
-  /** Brings the schema and the indexes to this release; creates a database that does not exist. */
+  /** Brings the schema and the words of users to this release; creates a database that does not exist. */
   migrate(options?: MigrateOptions): Promise<void>
   /** The migrations of this release in order. Changes nothing. */
   migrationStatus(): Promise<readonly MigrationStatus[]>

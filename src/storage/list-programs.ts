@@ -1,7 +1,5 @@
-import { ServiceError } from '../errors.ts'
 import { lastIdOf, MAX_ID, withoutLastUser } from '../users/stored-user.ts'
 import type { ScannedUsers, UserPage, UserQuery, UserScan } from '../users/user-repository.ts'
-import { ARE_WORDS_INDEXED } from './index-next-users.ts'
 import { type Asking, type ListDialect, orderOf, type Reading, whereSql } from './list-dialect.ts'
 import {
   type Criterion,
@@ -24,17 +22,10 @@ export type ListRow = readonly [
   total: number | null,
   /** The sort key of the last user within the limit; null in the order of ids. */
   lastKey: string | null,
-  areWordsIndexed: 0 | 1 | boolean,
 ]
 
-/** What lists of users do on an engine. Throw `words_unavailable` if users lack words. */
+/** What lists of users do on an engine. */
 export function createListPrograms(dialect: ListDialect) {
-  function* requireWords({ words }: Asking): Program<void> {
-    if (words.length === 0) return
-    const [[areIndexed] = [false]] = yield* ask(ARE_WORDS_INDEXED)
-    if (!areIndexed) throw new ServiceError('words_unavailable')
-  }
-
   function* readPage(query: UserQuery, first?: readonly Criterion[]): Program<UserPage> {
     const { sql, values } = pageStatement(dialect, query, first)
     const [row] = yield* ask<ListRow>(sql, values)
@@ -66,7 +57,6 @@ export function createListPrograms(dialect: ListDialect) {
     readShort: (query: UserQuery) => readPage(query),
 
     *readLong(query: UserQuery): Program<UserPage> {
-      yield* requireWords(query)
       const first = yield* findFirst(query)
       const page = yield* readPage(query, first)
       const isDone = page.next !== undefined || !dialect.areWordsFar(query, first)
@@ -74,7 +64,6 @@ export function createListPrograms(dialect: ListDialect) {
     },
 
     *findFew(asking: Asking): Program<readonly number[] | undefined> {
-      yield* requireWords(asking)
       const first = fewOf(asking)
       const found = first.length > 0 ? first : yield* leastOf(asking, criteriaOf(asking))
       if (found.length === 0) return undefined
@@ -93,8 +82,7 @@ export function createListPrograms(dialect: ListDialect) {
 }
 
 function pageOf(row: ListRow, { limit }: UserQuery): UserPage {
-  const [json, length, revision, count, lastKey, areWordsIndexed] = row
-  if (!areWordsIndexed) throw new ServiceError('words_unavailable')
+  const [json, length, revision, count, lastKey] = row
   const total = count ?? undefined
   if (length <= limit) return { json, next: undefined, total, revision }
   const page = withoutLastUser(json)
@@ -108,7 +96,7 @@ export function pageStatement(
   first: readonly Criterion[] = fewOf(query),
 ): Asked {
   const isShort = isPageOfIndex(query, dialect.maxSkipped)
-  const { sort, words, withTotal, start, limit } = query
+  const { sort, withTotal, start, limit } = query
   const reading: Reading = { asked: query, purpose: 'page', first, isShort }
   const { from, conditions, ranges, order } = dialect.sourceOf(reading)
   const columns = `${dialect.columns}, ${dialect.sortKeys[sort.by]} AS sort_key`
@@ -118,7 +106,7 @@ export function pageStatement(
   const total = withTotal ? countSql(dialect, { ...reading, purpose: 'count' }) : 'NULL'
   const sql = `
     SELECT ${dialect.json}, count(*), (${dialect.selectRevision}), (${total}),
-      ${sort.by === 'id' ? 'NULL' : dialect.lastKeyOf(query)}, (${words.length > 0 ? ARE_WORDS_INDEXED : '1'})
+      ${sort.by === 'id' ? 'NULL' : dialect.lastKeyOf(query)}
     FROM (${dialect.cut(`${rows} ORDER BY ${orderOf(order, sort)}`, query, isShort)}) AS page`
   // As a literal with three dots it takes 3 µs more, a tenth of the time of a page of one user.
   return statementOf(sql, Object.assign({ offset: 0, limit }, start, dialect.valuesOf(query)))

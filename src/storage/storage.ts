@@ -90,16 +90,16 @@ export interface OpenStorageOptions {
   /** Called for each transaction that has been committed, before its writes are answered. */
   readonly onCommit?: ((commit: Commit) => void) | undefined
   /**
-   * If given, an index that lacks users, as after an upgrade, is built while the storage is open. Called with the progress
-   * from time to time, and at the end.
+   * If given, words of users that older rules made are made again while the storage is open. Called with the progress from time
+   * to time, and at the end.
    */
-  readonly onIndexing?: (progress: IndexingProgress) => void
+  readonly onFolding?: (progress: FoldingProgress) => void
 }
 
-/** How far an index of users is. */
-export interface IndexingProgress {
+/** How far the words of users are made again. */
+export interface FoldingProgress {
   readonly isComplete: boolean
-  /** All users up to this id are in the index. */
+  /** All users up to this id have theirs. */
   readonly through: number
   /** The greatest id of a user. */
   readonly lastId: number

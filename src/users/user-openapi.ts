@@ -158,7 +158,6 @@ export function describeUserOperations(rules: UserRules) {
         },
         304: { description: 'No user has changed since.', headers: VERSION },
       },
-      refusals: { words_unavailable: {} },
     },
     listChanges: {
       id: 'listChanges',

@@ -192,8 +192,7 @@ export interface UserRepository {
   delete(id: number, precondition?: Precondition): Promise<boolean>
 
   /**
-   * The users that match, in the order of the sort. Throws `words_unavailable` while the index of words is being built, and
-   * `overloaded` if reading them takes too long.
+   * The users that match, in the order of the sort. Throws `overloaded` if reading them takes too long.
    */
   list(query: UserQuery): Promise<UserPage>
 

@@ -12,12 +12,12 @@ export const MAX_ASKED_WORDS = 8
  */
 const MAX_QUERY_UNITS = MAX_ASKED_WORDS * MAX_WORD_CHARS * 4 * 2
 
-/** Grows with each change of what this file or `foldCase` makes of a text, or of what an index holds. */
-const RULES_VERSION = 2
+/** Grows with each change of what this file or `foldCase` makes of a text. */
+const RULES_VERSION = 1
 
 const [UNICODE = 0, UNICODE_MINOR = 0] = (process.versions.unicode ?? '').split('.').map(Number)
 
-/** An index of an older version is built again: by other rules, or by another Unicode, which has more letters. */
+/** Words of an older version are made again: by other rules, or by another Unicode, which has more letters. */
 export const WORDS_VERSION = RULES_VERSION * 10_000 + UNICODE * 100 + UNICODE_MINOR
 
 /** What a user is found by. */
@@ -33,17 +33,24 @@ const ASCII = /^[\0-\x7f]*$/
 const ACCENTS =
   /[\u0300-\u036f\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f\ufe00-\ufe0f\u{e0100}-\u{e01ef}\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed]|[\u200c-\u200d\u00ad\u0640\u2060\ufeff]/gu
 
-/** Letters that do not decompose into a letter and a mark, and what people write without them. */
+/**
+ * Letters that do not decompose into a letter and a mark, and what people write without them. Farsi yeh and kaf, and the Arabic
+ * yeh without dots, are what other keyboards write for the Arabic letters.
+ */
 const PLAIN: Readonly<Record<string, string>> = {
   ...{ ß: 'ss', æ: 'ae', œ: 'oe', þ: 'th', ð: 'd' },
   ...{ ø: 'o', đ: 'd', ħ: 'h', ı: 'i', ł: 'l', ŧ: 't' },
+  ...{ '\u06cc': '\u064a', '\u0649': '\u064a', '\u06a9': '\u0643' },
 }
 
-const UNUSUAL_LETTERS = /[ßæœþðøđħıłŧ]/g
+const UNUSUAL_LETTERS = /[ßæœþðøđħıłŧ\u06cc\u0649\u06a9]/g
+
+/** What keyboards write for an apostrophe. Some of them are letters. */
+const APOSTROPHES = /[\u2018\u2019\u02b9-\u02bf\u055a\ua78c\uff07]/g
 
 /**
- * The form in which words are compared: the same for texts that differ only in case, accents and the width or style of
- * letters. Folding a folded text changes nothing.
+ * The form in which words are compared: the same for texts that differ only in case, accents, the width or style of letters, and
+ * what keyboards write in place of each other. Folding a folded text changes nothing.
  */
 export function foldWords(text: string): string {
   if (ASCII.test(text)) return text.toLowerCase()
@@ -51,6 +58,7 @@ export function foldWords(text: string): string {
     .normalize('NFKD')
     .replace(ACCENTS, '')
     .replace(UNUSUAL_LETTERS, letter => PLAIN[letter] ?? letter)
+    .replace(APOSTROPHES, "'")
     .normalize('NFC')
 }
 
@@ -62,9 +70,9 @@ export function wordsOf(text: string): readonly string[] {
   return [...new Set(wholeWordsOf(text).map(word => firstChars(word, MAX_WORD_CHARS)))]
 }
 
-/** The distinct words of the name and of the e-mail. */
-export function wordsOfUser({ name, email }: NamedUser): readonly string[] {
-  return wordsOf(`${name}\n${email}`)
+/** The distinct words of the name and of the e-mail, with a blank between them: the column `words` of a user. */
+export function wordsOfUser({ name, email }: NamedUser): string {
+  return wordsOf(`${name}\n${email}`).join(' ')
 }
 
 function wholeWordsOf(text: string): readonly string[] {

@@ -8,8 +8,9 @@ const MIGRATIONS = readMigrations(new URL('../../migrations/sqlite/', import.met
 
 const FILL = `
   WITH RECURSIVE serial (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM serial WHERE i < @users)
-  INSERT INTO users (name, name_lower, email, created_at, updated_at)
-  SELECT 'Filled ' || i, 'filled ' || i, printf('%08x.%d@example.com', i * 2654435761 & 0xffffffff, i), time, time
+  INSERT INTO users (name, name_lower, email, words, created_at, updated_at)
+  SELECT 'Filled ' || i, 'filled ' || i, printf('%08x.%d@example.com', i * 2654435761 & 0xffffffff, i),
+    printf('filled %d %08x example com', i, i * 2654435761 & 0xffffffff), time, time
   FROM (SELECT i, strftime('%Y-%m-%dT%H:%M:%fZ', 1600000000 + i * 10, 'unixepoch') AS time FROM serial)`
 
 export interface DatabaseOptions {

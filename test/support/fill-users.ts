@@ -1,9 +1,8 @@
 import { join } from 'node:path'
-import { createIndexedWords } from '../../src/storage/index-next-users.ts'
+import { foldWords } from '../../src/storage/fold-words.ts'
 import { openSqlite } from '../../src/storage/sqlite/open-sqlite.ts'
 import { createLoneStatements } from '../../src/storage/sqlite/sqlite-statements.ts'
-import { clearWords, wordDialect } from '../../src/storage/sqlite/word-index.ts'
-import { fillWords } from '../../src/storage/word-filler.ts'
+import { SQLITE_WORDS } from '../../src/storage/sqlite/sqlite-words.ts'
 
 const FILL = `
   WITH RECURSIVE serial (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM serial WHERE i < @count),
@@ -15,8 +14,7 @@ const FILL = `
 export async function fillWithUsers(path: string, count: number, name?: string): Promise<void> {
   const database = await openSqlite({ path, now: Date.now })
   database.prepare(FILL).run({ count, name, time: new Date().toISOString() })
-  clearWords(database)
-  await fillWords(createIndexedWords(createLoneStatements(database), wordDialect(10_000)))
+  await foldWords(createLoneStatements(database), SQLITE_WORDS)
   database.close()
 }
 

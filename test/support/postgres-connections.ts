@@ -46,16 +46,21 @@ export async function untilWaiting(url: string, sessions = 1): Promise<void> {
   await until(async () => (await queryPostgres(url, WAITING)).length >= sessions)
 }
 
-/** SQL that inserts a user as another program does: without its words. */
+/** SQL that inserts a user. */
 export function insertUser(email: string, name = 'Ann'): string {
-  return `INSERT INTO users (name, name_lower, email, created_at, updated_at)
-    VALUES ('${name}', '${name.toLowerCase()}', '${email}', '${NOON}', '${NOON}')`
+  return `INSERT INTO users (name, name_lower, email, words, created_at, updated_at)
+    VALUES ('${name}', '${name.toLowerCase()}', '${email}', ${wordsIn(`'${name} ${email}'`)}, '${NOON}', '${NOON}')`
+}
+
+/** SQL for the words of a text in ASCII. */
+function wordsIn(text: string): string {
+  return `array_to_tsvector(regexp_split_to_array(lower(${text}), '[^a-z0-9]+'))`
 }
 
 /** SQL that inserts users with the e-mails `u1@x.co` and so on. */
 export function insertUsers(from: number, to: number): string {
-  return `INSERT INTO users (name, name_lower, email, created_at, updated_at)
-    SELECT 'Filled ' || n, 'filled ' || n, 'u' || n || '@x.co', '${NOON}', '${NOON}'
+  return `INSERT INTO users (name, name_lower, email, words, created_at, updated_at)
+    SELECT 'Filled ' || n, 'filled ' || n, 'u' || n || '@x.co', ${wordsIn("'filled ' || n || ' u' || n || ' x co'")}, '${NOON}', '${NOON}'
     FROM generate_series(${from}, ${to}) AS n;`
 }
 

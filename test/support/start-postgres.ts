@@ -1,7 +1,6 @@
 import type { TestProject } from 'vitest/node'
 import { openConnections } from '../../src/storage/postgres/open-connections.ts'
 import { migratePostgres } from '../../src/storage/postgres/postgres-migrator.ts'
-import { beginEmptyWords } from '../../src/storage/postgres/user-words.ts'
 import { createPostgresCluster } from './postgres-cluster.ts'
 import {
   dropForgottenDatabases,
@@ -54,7 +53,6 @@ async function makeTemplate(url: string, options: string): Promise<string> {
   await queryPostgres(url, `CREATE DATABASE ${name} ${options}`)
   const connections = openConnections({ location: locationOf(urlOfDatabase(url, name)) })
   await migratePostgres({ connections, now: Date.now })
-  await beginEmptyWords(connections)
   await connections.close()
   return name
 }

@@ -37,7 +37,7 @@ export type Asked = Pick<UserQuery, 'words' | 'filters' | 'sort'>
  * a place in that order on, if it is given.
  */
 export function scanOf(users: readonly ShownUser[]) {
-  const folded = new Map(users.map(user => [user, wordsOfUser(user)]))
+  const folded = new Map(users.map(user => [user, wordsOfUser(user).split(' ')]))
   const orders = new Map<string, ShownUser[]>()
   const sorted = (sort: UserSort) => {
     const order = orders.get(JSON.stringify(sort)) ?? inOrder(users, sort)

@@ -7,13 +7,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { withSqlite } from '../support/databases.ts'
-import { byEngine, engine, isEngine } from '../support/engine.ts'
+import { byEngine, engine } from '../support/engine.ts'
 import { openManagedApp } from '../support/management-requests.ts'
 import { parseMetrics } from '../support/metrics-text.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { connectToPostgres } from '../support/postgres-databases.ts'
 import { shareTestApp } from '../support/shared-app.ts'
-import { executeSql, holdWrites } from '../support/sql.ts'
+import { executeSql } from '../support/sql.ts'
 import { until, untilPasses } from '../support/until.ts'
 import type { ShownUser } from '../support/user-order.ts'
 
@@ -357,18 +357,6 @@ describe('GET /users as application/x-ndjson', () => {
       await expect(usersOf(response)).rejects.toThrow('aborted')
     })
   })
-
-  test.skipIf(!isEngine('sqlite', 'a whole list while the index of words lacks users'))(
-    'with q is 503 while the index of words lacks users',
-    async () => {
-      const app = await openTestApp({ users: [newUserBody({ name: 'Ann' })] })
-      await executeSql(app.databaseUrl, 'UPDATE users_words_state SET indexed_through = 0')
-      await holdWrites(app.databaseUrl)
-      const { body } = await ask(app, '/users?q=ann').expect(503)
-      expect(body.reason).toBe('words_unavailable')
-      await ask(app, '/users?name=ann').expect(200)
-    },
-  )
 })
 
 describe('GET /users as text/csv', () => {

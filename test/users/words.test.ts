@@ -60,6 +60,15 @@ test.each([
   ['ＡＤＡ ﬁn ²', ['ada', 'fin', '2']],
   ["O'Brien-Smith, Dr.", ['o', 'brien', 'smith', 'dr']],
   ['Jean\u00adLuc \u200dA\u200c 葛\u{e0100}城', ['jeanluc', 'a', '葛城']],
+  [
+    "Keali'i Keali\u2018i Keali\u2019i Keali\u02bbi Keali\u02bci Keali\ua78ci Keali\uff07i",
+    ['keali', 'i'],
+  ],
+  ['Мар’яна Марʼяна', ['мар', 'яна']],
+  [
+    '\u0643\u064a\u0627\u0646\u064a \u06a9\u06cc\u0627\u0646\u06cc \u06a9\u0649\u0627\u0646\u0649',
+    ['\u0643\u064a\u0627\u0646\u064a'],
+  ],
   ['😀 — ! "*"', []],
   ['x'.repeat(300), ['x'.repeat(64)]],
   ['𐐨'.repeat(300), ['𐐨'.repeat(64)]],

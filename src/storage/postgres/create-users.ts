@@ -8,13 +8,14 @@ import {
   type UserRepository,
 } from '../../users/user-repository.ts'
 import { emailKey, foldCase } from '../../users/user-schemas.ts'
+import { wordsOfUser } from '../../users/words.ts'
 import { EXPIRED_KEYS_A_CLAIM } from '../idempotent-creates.ts'
 import type { OpenStorageOptions } from '../storage.ts'
 import { type ContendedWrites, joinWrites } from './contended-writes.ts'
 import { type Connections, columnsOf, type Row, type Statement } from './postgres-connections.ts'
 import { NO_MORE_IDS, sqlStateOf, violates } from './postgres-errors.ts'
+import { POSTGRES_WORDS } from './postgres-words.ts'
 import { REPRESENTATION, type ShortReads } from './user-reads.ts'
-import { DECLARES_WORDS, REPLACE_WORDS, vectorOf, wordsText } from './user-words.ts'
 
 interface Create {
   readonly users: readonly NewUser[]
@@ -27,20 +28,16 @@ interface Create {
  */
 const CREATED = `
   created AS (
-    INSERT INTO users (id, name, name_lower, email, password_digest, created_at, updated_at)
-    SELECT id, name, name_lower, email, password_digest, $6, $6
+    INSERT INTO users (id, name, name_lower, email, password_digest, words, created_at, updated_at)
+    SELECT id, name, name_lower, email, password_digest, ${POSTGRES_WORDS.wordsFrom('words')}, $6, $6
     FROM (
       SELECT nextval('users_id_seq') AS id, *
-      FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS wanted (name, name_lower, email, password_digest)
+      FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[])
+        AS wanted (name, name_lower, email, password_digest, words)
     ) AS numbered
-    WHERE ${DECLARES_WORDS}
     ORDER BY lower(email COLLATE "C")
     ON CONFLICT ON CONSTRAINT users_email_unique DO NOTHING
     RETURNING id, email, updated_at, ${REPRESENTATION} AS json
-  ), named AS (
-    INSERT INTO users_words AS former (id, words)
-    SELECT id, ${vectorOf('words')} FROM created JOIN unnest($3, $5::text[]) AS made (email, words) USING (email)
-    ${REPLACE_WORDS}
   )`
 
 const CREATE: Statement = {
@@ -127,5 +124,5 @@ export function createUserCreate(options: CreateUsersOptions): UserRepository['c
 
 function toRow(user: NewUser): Row {
   const { name, email, passwordDigest } = user
-  return [name, foldCase(name), email, passwordDigest, wordsText(user)]
+  return [name, foldCase(name), email, passwordDigest, wordsOfUser(user)]
 }

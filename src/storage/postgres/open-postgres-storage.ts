@@ -6,12 +6,11 @@ import { createApiKeyStore } from '../create-api-key-store.ts'
 import { createCopyStore } from '../create-copy-store.ts'
 import { createSigningKeys } from '../create-signing-keys.ts'
 import type { MigrateOptions, MigrationStatus } from '../database-tasks.ts'
-import { createIndexedWords } from '../index-next-users.ts'
+import { areWordsOlder, foldWords, foldWordsBeside } from '../fold-words.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { reportingCommits } from '../storage-report.ts'
 import { UnusableDatabase } from '../unusable-database.ts'
 import { LAST_GIVEN_ID } from '../user-ids.ts'
-import { createWordFiller, fillWords } from '../word-filler.ts'
 import { createContendedWrites } from './contended-writes.ts'
 import { createUserCreate } from './create-users.ts'
 import { readHistory, refuseUnfinishedCopy, requireAllRows } from './inspect-schema.ts'
@@ -23,9 +22,9 @@ import { migratePostgres, postgresMigrationStatus, requireMigrated } from './pos
 import { createPostgresUserChanges, EXPIRE_CURSORS } from './postgres-user-changes.ts'
 import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
 import { createPostgresUserLists } from './postgres-user-lists.ts'
+import { POSTGRES_WORDS } from './postgres-words.ts'
 import { createShortReads } from './user-reads.ts'
 import { createUserUpdates } from './user-updates.ts'
-import { beginEmptyWords, forgetIndexedWords, WORD_DIALECT } from './user-words.ts'
 
 /** How long a start waits for a database that cannot be reached. */
 const START_PATIENCE_MS = 10_000
@@ -93,19 +92,18 @@ export async function withConnections<T>(
   }
 }
 
-/** Brings the schema and the index of words to this release. */
+/** Brings the schema and the words of users to this release. */
 export function migrateDatabase(
   location: PostgresLocation,
-  { reindex, newFeed, onIndexing, signal }: MigrateOptions = {},
+  { reindex, newFeed, onFolding, signal }: MigrateOptions = {},
 ): Promise<void> {
   return withConnections(location, async connections => {
     await migratePostgres({ connections, now: Date.now })
     await refuseUnfinishedCopy(connections)
     if (newFeed) await connections.write(EXPIRE_CURSORS)
-    if (reindex) await forgetIndexedWords(connections)
-    // Takes turns with services that do the same.
-    const words = createIndexedWords(createPostgresSharedStatements(connections), WORD_DIALECT)
-    await fillWords(words, { onStep: onIndexing, signal })
+    const statements = createPostgresSharedStatements(connections)
+    if (!reindex && !(await areWordsOlder(statements))) return
+    await foldWords(statements, POSTGRES_WORDS, { onStep: onFolding, signal })
   })
 }
 
@@ -133,7 +131,6 @@ async function prepare(connections: Connections, options: OpenStorageOptions): P
   await requireAllRows(connections)
   if (options.ifMissing === 'create') {
     await migratePostgres({ connections, now: options.now })
-    await beginEmptyWords(connections)
   } else {
     await requireMigrated(connections)
   }
@@ -146,10 +143,9 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
   let usedAt = steadyNow()
   const isIdle = () => steadyNow() - usedAt > IDLE_AFTER_MS
   const statements = createPostgresSharedStatements(connections)
-  const words = createIndexedWords(statements, WORD_DIALECT)
-  const filler = createWordFiller(words, { ...options, isIdle })
+  const folding = foldWordsBeside(statements, POSTGRES_WORDS, options)
   async function endInOrder(): Promise<void> {
-    await filler.end()
+    await folding.end()
     await writes.close()
   }
 

@@ -23,18 +23,15 @@ import { REPRESENTATION, representationOf, SELECT_REVISION } from './user-reads.
 
 const SORT_KEYS = { ...SORT_COLUMNS, email: 'email_lower' }
 
-/** Whether few users with the words are read, all of them, or users in an order until a page is full. */
-type Read = 'few' | 'all' | 'ordered'
+/** Whether all users with the words are found, or users are read in an order until a page is full. */
+type Read = 'found' | 'ordered'
 
 const HAS_WORDS = 'words @@ @words::tsquery'
 
-const IDS_WITH_WORDS = `SELECT id FROM users_words WHERE ${HAS_WORDS}`
-
 const WORDS: Readonly<Record<Read, string>> = {
-  few: `id = ANY (ARRAY(${IDS_WITH_WORDS}))`,
-  all: `id IN (${IDS_WITH_WORDS})`,
+  found: HAS_WORDS,
   // Within `coalesce` PostgreSQL takes it for true of every other user, otherwise of almost none, and reads and sorts all.
-  ordered: `coalesce((SELECT ${HAS_WORDS} FROM users_words WHERE users_words.id = users.id), false)`,
+  ordered: `coalesce(${HAS_WORDS}, false)`,
 }
 
 /** The condition of each filter. */
@@ -48,7 +45,7 @@ const FILTERS: Readonly<Record<FilterName, string>> = {
 const IN_NAMES = 'name_lower >= @name AND name_lower <= @name'
 
 /** All columns that a list needs. */
-const LISTED = 'id, name_lower, email_lower, created_at, updated_at, shown'
+const LISTED = 'id, name_lower, email_lower, words, created_at, updated_at, shown'
 
 /** Looking at the words of this many users takes a tenth of a second. */
 const WALKED_USERS = 20_000
@@ -91,12 +88,9 @@ export const postgresListDialect: ListDialect = {
   selectFew: criteria =>
     criteria.includes('words')
       ? SELECT_FEW_WITH_WORDS
-      : countFew('users', conditionsOf(criteria, 'all')),
+      : countFew('users', conditionsOf(criteria, 'found')),
 
-  selectIds: criteria =>
-    criteria.includes('words')
-      ? IDS_WITH_WORDS
-      : `SELECT id FROM users${whereSql(conditionsOf(criteria, 'all'))}`,
+  selectIds: criteria => `SELECT id FROM users${whereSql(conditionsOf(criteria, 'found'))}`,
 
   testOf: criterion => conditionsOf([criterion], 'ordered')[0] as string,
 
@@ -118,7 +112,7 @@ export const postgresListDialect: ListDialect = {
 
 const [FIRST_WITH_WORDS, LAST_WITH_WORDS] = ['ASC', 'DESC'].map(
   direction => `(
-    SELECT count(*) FROM (SELECT words FROM users_words ORDER BY id ${direction} LIMIT ${SAMPLE_USERS}) AS sample
+    SELECT count(*) FROM (SELECT words FROM users ORDER BY id ${direction} LIMIT ${SAMPLE_USERS}) AS sample
     WHERE ${HAS_WORDS})`,
 )
 
@@ -128,7 +122,7 @@ const [FIRST_WITH_WORDS, LAST_WITH_WORDS] = ['ASC', 'DESC'].map(
  */
 const SELECT_FEW_WITH_WORDS = `
   SELECT CASE WHEN least(${FIRST_WITH_WORDS}, ${LAST_WITH_WORDS}) <= ${SAMPLE_USERS / 10}
-    THEN (${countFew('users_words', [HAS_WORDS])}) ELSE ${MAX_SORTED_USERS + 1} END`
+    THEN (${countFew('users', [HAS_WORDS])}) ELSE ${MAX_SORTED_USERS + 1} END`
 
 function areWordsFar({ filters, words }: UserSelection, first: readonly Criterion[]): boolean {
   return first.length === 0 && words.length > 0 && filters.name === undefined
@@ -149,16 +143,14 @@ function sourceOf({ asked, purpose, first, isShort }: Reading): Source {
   const range = 'offset' in start ? [] : [after]
   const others = criteria.filter(name => !first.includes(name))
   // Planned on its own, so that PostgreSQL does not read the whole list in its order to find few users.
-  const few = `(SELECT ${LISTED} FROM users${whereSql(conditionsOf(first, 'few'))} OFFSET 0) AS users`
+  const few = `(SELECT ${LISTED} FROM users${whereSql(conditionsOf(first, 'found'))} OFFSET 0) AS users`
   const source = {
     from: first.length === 0 ? 'users' : few,
-    conditions: conditionsOf(others, purpose === 'count' ? 'all' : 'ordered'),
+    conditions: conditionsOf(others, purpose === 'count' ? 'found' : 'ordered'),
     ranges: [range],
     order: columns,
   }
   if (isInNames) return { ...source, conditions: [IN_NAMES] }
-  if (purpose === 'count' && String(criteria) === 'words')
-    return { ...source, from: 'users_words', conditions: [HAS_WORDS] }
   if (!isPage || !areWordsFar(asked, first)) return source
   const next = `SELECT ${LISTED} FROM users${whereSql(range)} ORDER BY ${orderOf(columns, sort)} LIMIT ${WALKED_USERS}`
   return { ...source, from: `(${next}) AS users`, ranges: [[]] }

@@ -11,7 +11,7 @@ import { ask, type Program } from '../programs.ts'
 import { LAST_GIVEN_ID } from '../user-ids.ts'
 import { type Connections, createPostgresSharedStatements } from './postgres-connections.ts'
 import { isCausedBy, NO_MORE_IDS, sqlStateOf } from './postgres-errors.ts'
-import { DECLARES_WORDS, wordsUpsert } from './user-words.ts'
+import { POSTGRES_WORDS } from './postgres-words.ts'
 
 const TAKE_IDS = `SELECT unnest(take_user_ids(ARRAY(
   SELECT CAST(id AS bigint) FROM json_array_elements_text($1) AS wanted (id))))`
@@ -27,8 +27,7 @@ const IMPORTS: ImportEngine = {
   // In the same order as all other writes, which keeps two of them from waiting for each other.
   lock: 'ORDER BY id FOR NO KEY UPDATE',
   selectLastId: `SELECT ${LAST_GIVEN_ID.postgres}`,
-  elements: 'jsonb_array_elements($1) AS elements (value)',
-  condition: DECLARES_WORDS,
+  ...POSTGRES_WORDS,
   // In the order of creates by requests, so that an import and a request wait for each other in one direction only.
   insertFree: insert => `
     WITH inserted AS (
@@ -36,7 +35,6 @@ const IMPORTS: ImportEngine = {
     )
     SELECT count(*) FROM inserted`,
   takeIds,
-  writeWords: wordsUpsert,
 }
 
 /** Attempts to write a batch while other writers change its users. */

@@ -6,13 +6,14 @@ import type {
   UserUpdate,
 } from '../../users/user-repository.ts'
 import { emailKey, foldCase, takenEmail } from '../../users/user-schemas.ts'
+import { wordsOfUser } from '../../users/words.ts'
 import { joinLookups } from '../join-calls.ts'
 import type { OpenStorageOptions } from '../storage.ts'
 import { type ContendedWrites, HELD, joinWrites } from './contended-writes.ts'
 import { type Connections, columnsOf, type Row } from './postgres-connections.ts'
 import { violates } from './postgres-errors.ts'
+import { POSTGRES_WORDS } from './postgres-words.ts'
 import type { ShortReads } from './user-reads.ts'
-import { DECLARES_WORDS, REPLACE_WORDS, vectorOf, wordsText } from './user-words.ts'
 
 const FIND_ROWS = {
   name: 'find_rows',
@@ -37,13 +38,10 @@ const CHANGE = {
       ORDER BY users.id FOR NO KEY UPDATE OF users SKIP LOCKED
     ), changed AS (
       UPDATE users SET name = found.name, name_lower = found.name_lower, email = found.email,
-        password_digest = found.digest, updated_at = found.updated_at
-      FROM found WHERE users.id = found.id AND ${DECLARES_WORDS}
+        password_digest = found.digest, updated_at = found.updated_at,
+        words = coalesce(${POSTGRES_WORDS.wordsFrom('found.words')}, users.words)
+      FROM found WHERE users.id = found.id
       RETURNING users.id
-    ), named AS (
-      INSERT INTO users_words AS former (id, words)
-      SELECT id, ${vectorOf('words')} FROM changed JOIN wanted USING (id) WHERE words IS NOT NULL
-      ${REPLACE_WORDS}
     )
     SELECT id FROM changed`,
 }
@@ -177,6 +175,6 @@ function keysOf(id: number, { email }: UserUpdate): readonly string[] {
 function toRow({ before, after }: Change): Row {
   const { id, name, email, passwordDigest, updatedAt } = after
   const isRenamed = before.name !== name || before.email !== email
-  const words = isRenamed ? wordsText(after) : null
+  const words = isRenamed ? wordsOfUser(after) : null
   return [id, before.xmin, name, foldCase(name), email, passwordDigest, updatedAt, words]
 }

@@ -1,11 +1,10 @@
 import { createApiKeyStore } from '../create-api-key-store.ts'
 import { createCopyStore } from '../create-copy-store.ts'
 import { createSigningKeys } from '../create-signing-keys.ts'
-import { createIndexedWords } from '../index-next-users.ts'
+import { foldWordsBeside } from '../fold-words.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { reportingCommits } from '../storage-report.ts'
 import { LAST_GIVEN_ID } from '../user-ids.ts'
-import { createWordFiller } from '../word-filler.ts'
 import { openExclusively } from './connect.ts'
 import { fileBytesOf } from './database-files.ts'
 import { requireFile } from './inspect-database.ts'
@@ -21,7 +20,7 @@ import { createSqliteUserImportStore } from './sqlite-user-import-store.ts'
 import { createSqliteUserLists } from './sqlite-user-lists.ts'
 import { createSqliteUserReads } from './sqlite-user-reads.ts'
 import { createSqliteUserWrites } from './sqlite-user-writes.ts'
-import { wordDialect } from './word-index.ts'
+import { SQLITE_WORDS } from './sqlite-words.ts'
 import { createWriteQueue } from './write-queue.ts'
 
 /** No commit is lost: the next start reads the WAL. */
@@ -32,9 +31,6 @@ const BULK_CHECKPOINT_PAGES = 16_000
 
 /** Memory for the pages that a large transaction writes. */
 const BULK_CACHE_KIB = 64_000
-
-/** Reads wait meanwhile. */
-const USERS_A_STEP = 500
 
 const RESERVE_IDS = [
   `INSERT INTO sqlite_sequence (name, seq)
@@ -81,8 +77,7 @@ function createSqliteStorage(database: Database, options: OpenStorageOptions): S
   })
   const longLists = openLongLists(database)
   const statements = createSqliteSharedStatements(database, writes)
-  const words = createIndexedWords(statements, wordDialect(USERS_A_STEP))
-  const filler = createWordFiller(words, options)
+  const folding = foldWordsBeside(statements, SQLITE_WORDS, options)
   const parts = { database, view, writes, statements, now, steadyNow, uptimeNow }
   return {
     users: {
@@ -108,7 +103,7 @@ function createSqliteStorage(database: Database, options: OpenStorageOptions): S
       ...fileBytesOf(database.name),
     }),
     close: async () => {
-      await filler.end()
+      await folding.end()
       await writes.close()
       await longLists.close()
       view.end()

@@ -10,7 +10,6 @@ import { inspect, requireThere, START_PATIENCE_MS } from './inspect-database.ts'
 import { migrate } from './migrator.ts'
 import type { Database } from './sqlite-driver.ts'
 import { explainErrors, isBusy } from './sqlite-errors.ts'
-import { beginWords } from './word-index.ts'
 
 const BUSY_PAUSE_MS = 20
 
@@ -41,7 +40,6 @@ export async function openSqlite(options: OpenOptions): Promise<Database> {
     const database = await connect(path, { timeout: START_PATIENCE_MS, lock: switchToWal })
     try {
       migrate(database, migrationsFor('sqlite'), now)
-      beginWords(database)
       // From here on SQLite must not wait for locks, because that blocks the event loop. Writes retry with a timer.
       database.pragma('busy_timeout = 0')
       database.pragma(`cache_size = -${CACHE_KIB}`)

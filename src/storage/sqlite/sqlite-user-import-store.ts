@@ -7,16 +7,16 @@ import {
 } from '../create-user-import-store.ts'
 import { LAST_GIVEN_ID } from '../user-ids.ts'
 import type { SqliteParts } from './sqlite-statements.ts'
+import { SQLITE_WORDS } from './sqlite-words.ts'
 
 /** Imports in one transaction of SQLite, which has no other writer. */
-export const SQLITE_IMPORTS: Omit<ImportEngine, 'writeWords'> = {
+export const SQLITE_IMPORTS: ImportEngine = {
   selectUsers: `
     SELECT ${FOUND_COLUMNS} FROM users
     WHERE lower(email) IN (SELECT value FROM json_each($1)) OR id IN (SELECT value FROM json_each($2))`,
   lock: '',
   selectLastId: `SELECT ${LAST_GIVEN_ID.sqlite}`,
-  elements: 'json_each($1)',
-  condition: 'TRUE',
+  ...SQLITE_WORDS,
 }
 
 /**
@@ -41,9 +41,9 @@ const SELECT_VERSION = 'PRAGMA data_version'
 
 /** Imports into a database of SQLite, in transactions that get along with its other writers. */
 export function createSqliteUserImportStore(
-  parts: Pick<SqliteParts, 'database' | 'writes' | 'statements' | 'now' | 'steadyNow'>,
+  parts: Pick<SqliteParts, 'database' | 'statements' | 'now' | 'steadyNow'>,
 ): UserImportStore {
-  const { database, writes, statements, now, steadyNow } = parts
+  const { database, statements, now, steadyNow } = parts
   const selectVersion = database.prepare<[], number>(SELECT_VERSION).pluck()
   let batchRows = MIN_ROWS
   let version = selectVersion.get()
@@ -58,24 +58,15 @@ export function createSqliteUserImportStore(
     version = latest
   }
 
-  const store = createUserImportStore(
-    {
-      ...SQLITE_IMPORTS,
-      writeWords: users => {
-        for (const user of users) writes.noteWords(user.id, user)
-        return undefined
-      },
-    },
-    {
-      read: statements.read,
-      transaction: program =>
-        statements.transaction(() => {
-          begin()
-          return program()
-        }),
-      now,
-    },
-  )
+  const store = createUserImportStore(SQLITE_IMPORTS, {
+    read: statements.read,
+    transaction: program =>
+      statements.transaction(() => {
+        begin()
+        return program()
+      }),
+    now,
+  })
 
   return {
     ...store,

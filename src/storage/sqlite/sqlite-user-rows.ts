@@ -1,8 +1,8 @@
 import type { UserRow } from '../../users/user-repository.ts'
 import { foldCase } from '../../users/user-schemas.ts'
+import { wordsOfUser } from '../../users/words.ts'
 import type { Database } from './sqlite-driver.ts'
 import { rememberStatements } from './sqlite-statements.ts'
-import type { WriteQueue } from './write-queue.ts'
 
 /** A user as clients see it. It must not contain the password digest. */
 export const REPRESENTATION = `json_object(
@@ -27,7 +27,7 @@ function updateSql(columns: readonly string[]): string {
 }
 
 /** Returns what writes the differences of two states of a user, and its words. Call that within a transaction. */
-export function createUserUpdate(database: Database, { noteWords }: WriteQueue) {
+export function createUserUpdate(database: Database) {
   const prepared = rememberStatements(database)
 
   return (before: UserRow, after: UserRow): void => {
@@ -36,8 +36,8 @@ export function createUserUpdate(database: Database, { noteWords }: WriteQueue) 
     if (name !== before.name) changed.set('name', name).set('name_lower', foldCase(name))
     if (email !== before.email) changed.set('email', email)
     if (passwordDigest !== before.passwordDigest) changed.set('password_digest', passwordDigest)
+    if (changed.has('name') || changed.has('email')) changed.set('words', wordsOfUser(after))
     changed.set('updated_at', updatedAt)
     prepared(updateSql([...changed.keys()])).run(...changed.values(), id)
-    if (changed.has('name') || changed.has('email')) noteWords(id, after)
   }
 }

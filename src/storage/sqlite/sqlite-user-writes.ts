@@ -15,14 +15,15 @@ import {
   type UserWrites,
 } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
+import { wordsOfUser } from '../../users/words.ts'
 import { EXPIRED_KEYS_A_CLAIM } from '../idempotent-creates.ts'
 import { violates } from './sqlite-errors.ts'
 import type { SqliteParts } from './sqlite-statements.ts'
 import { createUserUpdate, REPRESENTATION, SELECT_ROW } from './sqlite-user-rows.ts'
 
 const INSERT = `
-  INSERT INTO users (name, name_lower, email, password_digest, created_at, updated_at)
-  VALUES (?, ?, ?, ?, ?, ?)
+  INSERT INTO users (name, name_lower, email, words, password_digest, created_at, updated_at)
+  VALUES (?, ?, ?, ?, ?, ?, ?)
   RETURNING ${REPRESENTATION}`
 
 const REPLACE_DIGEST = `UPDATE users SET password_digest = ? WHERE id = ? AND password_digest = ?`
@@ -53,7 +54,7 @@ export function createSqliteUserWrites(
   const selectKey = database.prepare<[Buffer, number]>(SELECT_KEY)
   const insertKey = database.prepare(INSERT_KEY)
   const deleteExpiredKeys = database.prepare(DELETE_EXPIRED_KEYS)
-  const update = createUserUpdate(database, writes)
+  const update = createUserUpdate(database)
 
   function claimKey({ keyHash }: IdempotencyClaim): void {
     deleteExpiredKeys.run({ keyHash, now: steadyNow() })
@@ -67,12 +68,13 @@ export function createSqliteUserWrites(
     insertKey.run(keyHash, user.id, fingerprint, user.version, user.json, expiresAt)
   }
 
-  function insertUser({ name, email, passwordDigest }: NewUser): StoredUser {
+  function insertUser(newUser: NewUser): StoredUser {
+    const { name, email, passwordDigest } = newUser
     const time = new Date(now()).toISOString()
-    const json = insert.get(name, foldCase(name), email, passwordDigest, time, time)
+    const words = wordsOfUser(newUser)
+    const json = insert.get(name, foldCase(name), email, words, passwordDigest, time, time)
     const user = storedUser(json as string)
     requireExactId(user.id)
-    writes.noteWords(user.id, { name, email })
     return user
   }
 
@@ -127,7 +129,6 @@ export function createSqliteUserWrites(
         if (before === undefined) return false
         requireVersion(before, precondition)
         remove.run(id)
-        writes.noteWords(id)
         return true
       }),
   }

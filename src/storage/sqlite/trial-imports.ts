@@ -15,7 +15,7 @@ const CACHE_KIB = 32_000
 
 const CREATE = `
   CREATE TABLE users (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, name_lower TEXT, email TEXT, password_digest TEXT,
+    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT, name_lower TEXT, email TEXT, words TEXT, password_digest TEXT,
     created_at TEXT, updated_at TEXT);
   CREATE UNIQUE INDEX users_email_unique ON users (lower(email))`
 
@@ -42,10 +42,7 @@ export async function openTrialImports(
   trial.prepare<[number]>(INSERT_LAST_ID).run(greatestId)
   const insertMet = trial.prepare<[UserRow]>(INSERT_MET)
   const run = createStatementRunner(trial)
-  const writeBatch = createBatchWriter(
-    { ...SQLITE_IMPORTS, writeWords: () => undefined },
-    { now, endsAtConflict: false },
-  )
+  const writeBatch = createBatchWriter(SQLITE_IMPORTS, { now, endsAtConflict: false })
 
   /** Runs a program that sees the users with these e-mails or ids as they would be now. No other user can affect the rows. */
   async function meet<T>(rows: readonly ImportKeys[], program: () => Program<T>): Promise<T> {

@@ -1,12 +1,10 @@
 import { performance, setImmediate, setTimeout } from '../../timers.ts'
-import type { NamedUser } from '../../users/words.ts'
 import { createCallGate } from '../call-gate.ts'
 import type { OpenStorageOptions } from '../storage.ts'
 import { createFailedCommits } from './failed-commits.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
 import { isBusy, translateSqliteError } from './sqlite-errors.ts'
-import { createWordChanges } from './word-index.ts'
 
 /** Runs the writes to one database in the order of their arrival. */
 export interface WriteQueue {
@@ -18,8 +16,6 @@ export interface WriteQueue {
   run<T>(work: () => T, options?: WriteOptions<T>): Promise<T>
   /** Throws as `run` does if `size` more writes would be too many to wait. */
   requireRoom(size: number): void
-  /** Notes that a user may be new, gone, or have other words, and what it is now, if that is known. Call it within a write. */
-  noteWords(id: number, user?: NamedUser): void
   /** Writes that have not ended. */
   waiting(): number
   /** Ends once each write that waits has succeeded or failed. */
@@ -34,10 +30,7 @@ interface WriteOptions<T> {
 }
 
 export interface WriteQueueOptions
-  extends Partial<Pick<OpenStorageOptions, 'maxWaitingWrites' | 'onCommit'>> {
-  /** Called when the index of words turns out to be damaged. */
-  readonly onWarning?: OpenStorageOptions['onWarning'] | undefined
-}
+  extends Partial<Pick<OpenStorageOptions, 'maxWaitingWrites' | 'onCommit'>> {}
 
 interface PendingWrite {
   readonly work: () => unknown
@@ -65,7 +58,7 @@ const MAX_BATCH_WRITES = 250
 export function createWriteQueue(
   database: Database,
   view: ReadView,
-  { maxWaitingWrites, onCommit, onWarning }: WriteQueueOptions = {},
+  { maxWaitingWrites, onCommit }: WriteQueueOptions = {},
 ): WriteQueue {
   const begin = database.prepare('BEGIN IMMEDIATE')
   const commit = database.prepare('COMMIT')
@@ -74,7 +67,6 @@ export function createWriteQueue(
   const release = database.prepare('RELEASE write')
   const undo = database.prepare('ROLLBACK TO write')
   const failedCommits = createFailedCommits(database, view)
-  const words = createWordChanges(database, onWarning)
   const gate = createCallGate(maxWaitingWrites)
 
   let pending: PendingWrite[] = []
@@ -115,7 +107,6 @@ export function createWriteQueue(
     let isCommitting = false
     try {
       const finished = batch.map(runInSavepoint)
-      words.apply()
       isCommitting = true
       commit.run()
       const writes = finished.reduce((sum, done) => sum + done.writes, 0)
@@ -125,7 +116,6 @@ export function createWriteQueue(
         gate.leave(size)
       }
     } catch (error) {
-      words.undo()
       if (database.inTransaction) rollback.run()
       if (isCommitting) failedCommits.bury()
       refuse(batch, error)
@@ -158,7 +148,6 @@ export function createWriteQueue(
       if (!database.inTransaction) throw error
       undo.run()
       release.run()
-      words.doubt()
       return { writes: 0, size, settle: () => reject(translateSqliteError(error)) }
     }
   }
@@ -181,7 +170,7 @@ export function createWriteQueue(
   }
 
   return {
-    ...{ run, requireRoom: gate.requireRoom, noteWords: words.note, waiting: gate.count },
+    ...{ run, requireRoom: gate.requireRoom, waiting: gate.count },
     close: () => gate.close().then(failedCommits.close),
   }
 }

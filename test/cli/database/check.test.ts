@@ -60,7 +60,7 @@ const FOUND: Readonly<Record<string, string>> = {
     SELECT value, 'Ann', 'ann', value || '@x.co', created_at, updated_at FROM users,
       json_each('[-9223372036854775808, -9007199254740993, 0, 9007199254740992, 9007199254740993, 9223372036854775807]')
     WHERE users.id = 1`,
-  '1 row of users_words_state is missing': 'DELETE FROM users_words_state',
+  '1 row of words_rules is missing': 'DELETE FROM words_rules',
   'row 1500 missing from index users_by_name': '',
 }
 

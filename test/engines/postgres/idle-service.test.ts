@@ -25,7 +25,7 @@ test('a service without a request for a minute leaves PostgreSQL alone until the
   clock.advance(60_000)
   const sessions = async () => (await queryPostgres(databaseUrl, SESSIONS)).length
   await until(async () => (await sessions()) === 0)
-  // It would have to connect anew. The index of words is looked at every two seconds otherwise, as are samples of the page.
+  // It would have to connect anew. Samples of the page are taken every two seconds otherwise.
   const connected = proxy.accepted()
   await sleep(4500)
   await http.get('/livez').expect(200)

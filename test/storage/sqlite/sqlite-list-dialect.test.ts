@@ -11,7 +11,6 @@ import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import type { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import { sqliteListDialect } from '../../../src/storage/sqlite/sqlite-list-dialect.ts'
 import { numbered } from '../../../src/storage/sqlite/sqlite-statements.ts'
-import { createWordIndex } from '../../../src/storage/sqlite/word-index.ts'
 import type { UserFilters, UserQuery } from '../../../src/users/user-repository.ts'
 import { SORTS } from '../../support/user-order.ts'
 import { ALL } from '../../support/user-scan.ts'
@@ -134,10 +133,9 @@ test.each(FILTERS.slice(1))('a count of %o reads the index of its filter', filte
 test.each([{ words: [] }, { words: ['ann'] }])(
   'a list with $words that skips all users ends at its time',
   ({ words }) => {
-    const insert = `INSERT INTO users (id, name, name_lower, email, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?)`
+    const insert = `INSERT INTO users (id, name, name_lower, email, words, created_at, updated_at) VALUES (?, ?, ?, ?, ?, ?, ?)`
     const id = 1009 * (words.length + 1)
-    database.prepare(insert).run(id, 'Ann', 'ann', `${id}@x.co`, NOON, NOON)
-    createWordIndex(database).put(id, { name: 'Ann', email: `${id}@x.co` })
+    database.prepare(insert).run(id, 'Ann', 'ann', `${id}@x.co`, 'ann', NOON, NOON)
     isLate = true
     onTestFinished(() => {
       isLate = false

@@ -1,5 +1,4 @@
 import { expect, onTestFinished, test } from 'vitest'
-import { createIndexedWords } from '../../../src/storage/index-next-users.ts'
 import { openLongLists } from '../../../src/storage/sqlite/long-reads.ts'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import { createReadView } from '../../../src/storage/sqlite/read-view.ts'
@@ -8,7 +7,6 @@ import { createSqliteUserImportStore } from '../../../src/storage/sqlite/sqlite-
 import { createSqliteUserLists } from '../../../src/storage/sqlite/sqlite-user-lists.ts'
 import { createSqliteUserReads } from '../../../src/storage/sqlite/sqlite-user-reads.ts'
 import { createSqliteUserWrites } from '../../../src/storage/sqlite/sqlite-user-writes.ts'
-import { clearWords, wordDialect } from '../../../src/storage/sqlite/word-index.ts'
 import { createWriteQueue } from '../../../src/storage/sqlite/write-queue.ts'
 import { createUser } from '../../support/create-user.ts'
 import { ALL, idsOf } from '../../support/user-scan.ts'
@@ -16,14 +14,12 @@ import { ALL, idsOf } from '../../support/user-scan.ts'
 async function openRepository(path: string, now: () => number = Date.now) {
   const database = await openSqlite({ path, now })
   const view = createReadView(database)
-  const warnings: string[] = []
-  const onWarning = (message: string) => void warnings.push(message)
-  const writes = createWriteQueue(database, view, { onWarning })
+  const writes = createWriteQueue(database, view)
   const longLists = openLongLists(database)
   const statements = createSqliteSharedStatements(database, writes)
   const parts = { database, writes, view, statements, now, steadyNow: now, uptimeNow: now }
   return {
-    ...{ database, statements, warnings },
+    database,
     repository: {
       ...createSqliteUserReads(parts),
       ...createSqliteUserLists(parts, longLists),
@@ -76,62 +72,8 @@ test('writes that fail after their change leave the words as they were', async (
   expect([await find('ann'), await find('bea'), await find('cid')]).toEqual([[], [], [2]])
 })
 
-test('users that change in the transaction that indexes them are found by their last words only', async () => {
-  const { database, statements, repository: users, find } = await opened()
-  for (const name of ['Ann', 'Bea', 'Cid', 'Dora']) await createUser(users, newUser(name))
-  clearWords(database)
-  const addNext = (count: number) => createIndexedWords(statements, wordDialect(count)).addNext()
-  await expect(find('ann')).rejects.toMatchObject({ code: 'words_unavailable' })
-  await Promise.all([
-    users.update(1, { name: 'Early' }),
-    addNext(2),
-    users.update(2, { name: 'Late' }),
-    users.delete(3),
-  ])
-  await Promise.all([
-    users.update(1, { name: 'Earlier' }),
-    users.update(4, { name: 'Latest' }),
-    createUser(users, newUser('Eve')),
-    addNext(10),
-    users.delete(2),
-  ])
-  const words = 'ann bea cid dora early earlier late latest eve example'.split(' ')
-  const found = await Promise.all(words.map(async word => [word, await find(word)]))
-  expect(Object.fromEntries(found)).toEqual({
-    ...{ ann: [1], bea: [], cid: [], dora: [4], early: [], earlier: [1], late: [4], latest: [4] },
-    ...{ eve: [5], example: [1, 4, 5] },
-  })
-})
-
-test.each([
-  ['a lost page', 'DELETE FROM users_words_data WHERE id = 10'],
-  ['a wrong page', `UPDATE users_words_data SET block = x'00ff' WHERE id = 10`],
-  ['no table', 'DROP TABLE users_words'],
-])(
-  'with %s of the index of words, writes are done, and it is to be built again',
-  async (_, sql) => {
-    const { database, statements, warnings, repository: users, find } = await opened()
-    for (const name of ['Ann', 'Bea']) await createUser(users, newUser(name))
-    database.unsafeMode(true)
-    database.exec(sql)
-    const written = await Promise.all([
-      createUser(users, newUser('Cid')),
-      users.update(1, { name: 'Anna' }),
-      users.delete(2),
-    ])
-    expect(written).toMatchObject([{ id: 3 }, { id: 1 }, true])
-    expect(idsOf((await users.list(ALL)).json)).toEqual([1, 3])
-    await expect(find('ann')).rejects.toMatchObject({ code: 'words_unavailable' })
-    await createUser(users, newUser('Dora'))
-    expect(warnings).toEqual(['index of words is damaged, and is built again'])
-    if (sql.startsWith('DROP')) return
-    await createIndexedWords(statements, wordDialect(10)).addNext()
-    expect([await find('ann'), await find('bea'), await find('dora')]).toEqual([[1], [], [4]])
-  },
-)
-
 test('writes that find a full disk leave an index of words that is right', async () => {
-  const { database, warnings, repository: users, find } = await opened()
+  const { database, repository: users, find } = await opened()
   await createUser(users, newUser('Ann'))
   database.pragma(`max_page_count = ${database.pragma('page_count', { simple: true })}`)
   const many = Array.from({ length: 200 }, (_, nth) => createUser(users, newUser(`Bea${nth}`)))
@@ -142,5 +84,5 @@ test('writes that find a full disk leave an index of words that is right', async
   })
   database.pragma('max_page_count = 1000000')
   const created = results.flatMap(each => (each.status === 'fulfilled' ? [each.value.id] : []))
-  expect([warnings, await find('bea')]).toEqual([[], created])
+  expect(await find('bea')).toEqual(created)
 })

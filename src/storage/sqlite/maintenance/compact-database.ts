@@ -11,6 +11,7 @@ import {
 } from '../inspect-database.ts'
 import { syncRecovered } from '../open-sqlite.ts'
 import { DAMAGED, EMPTY } from '../sqlite-errors.ts'
+import { optimizeIndex } from '../sqlite-words.ts'
 
 /**
  * Returns the free pages of a database to the file system. The file keeps its inode, permissions and journal mode. VACUUM
@@ -35,6 +36,8 @@ export async function compactDatabase(link: string): Promise<Compacted> {
     if (database.pragma('integrity_check(1)', { simple: true }) !== 'ok') {
       throw new UnusableDatabase(DAMAGED, { isFault: true })
     }
+    // The index of words keeps those of deleted users otherwise.
+    optimizeIndex(database)
     database.exec('VACUUM')
     // Does nothing if the database is not in WAL.
     database.pragma('wal_checkpoint(TRUNCATE)')

@@ -1,4 +1,5 @@
-import { type CheckDialect, findRowFaults } from '../../check-rules.ts'
+import { type CheckDialect, findRowFaults, WRONG_WORDS } from '../../check-rules.ts'
+import { hasWrongWords } from '../../fold-words.ts'
 import { findMismatch, type Migration, migrationsFor } from '../../migrations.ts'
 import { runAtOnce } from '../../programs.ts'
 import { UNFINISHED_COPY } from '../../unusable-database.ts'
@@ -7,7 +8,7 @@ import { isUnfinishedCopy, openView, readHistory, WHOLE_CACHE_KIB } from '../ins
 import { migrate } from '../migrator.ts'
 import { Database } from '../sqlite-driver.ts'
 import { createStatementRunner } from '../sqlite-statements.ts'
-import { wordFaults } from './word-faults.ts'
+import { isIndexWrong, SQLITE_WORDS } from '../sqlite-words.ts'
 
 interface SchemaRow {
   readonly type: string
@@ -50,11 +51,18 @@ export async function examine(path: string, { withWords = false } = {}) {
     if (faults.length === 0 && isCurrent) {
       faults.push(...runAtOnce(findRowFaults(DIALECT), createStatementRunner(database)))
     }
-    if (faults.length === 0 && isCurrent && withWords) faults.push(...wordFaults(database))
+    if (faults.length === 0 && isCurrent && withWords && areWordsWrong(database)) {
+      faults.push(WRONG_WORDS)
+    }
     return { faults: faults.slice(0, MAX_FAULTS), applied: applied.length, pending }
   } finally {
     database.close()
   }
+}
+
+function areWordsWrong(database: Database): boolean {
+  const query = createStatementRunner(database)
+  return runAtOnce(hasWrongWords(SQLITE_WORDS), query) || isIndexWrong(database)
 }
 
 function integrityFaults(database: Database): string[] {

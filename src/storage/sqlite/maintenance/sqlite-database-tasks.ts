@@ -1,39 +1,35 @@
 import { resolve } from 'node:path'
 import { reportFault } from '../../check-rules.ts'
 import type { DatabaseTasks } from '../../database-tasks.ts'
-import { createIndexedWords } from '../../index-next-users.ts'
+import { areWordsOlder, foldWords } from '../../fold-words.ts'
 import { migrationsFor, statusOf } from '../../migrations.ts'
-import { fillWords } from '../../word-filler.ts'
 import { inspect, requireFile, requireThere, START_PATIENCE_MS } from '../inspect-database.ts'
 import { openSqlite } from '../open-sqlite.ts'
 import { explainErrors } from '../sqlite-errors.ts'
 import { createLoneStatements } from '../sqlite-statements.ts'
 import { expireCursors } from '../sqlite-user-changes.ts'
-import { clearWords, wordDialect } from '../word-index.ts'
+import { isIndexWrong, rebuildIndex, SQLITE_WORDS } from '../sqlite-words.ts'
 import { backupDatabase } from './backup-database.ts'
 import { compactDatabase } from './compact-database.ts'
 import { examine } from './find-faults.ts'
 import { restoreDatabase } from './restore-database.ts'
-
-/** A service that is running can write in between. */
-const USERS_A_STEP = 5000
 
 /** Tasks on a SQLite file. Refuses `:memory:`, which other processes cannot reach. */
 export function createSqliteDatabaseTasks(path: string): DatabaseTasks {
   const now = Date.now
   return {
     name: path,
-    migrate: async ({ reindex, newFeed, onIndexing, signal } = {}) => {
+    migrate: async ({ reindex, newFeed, onFolding, signal } = {}) => {
       requireFile(path)
       const database = await openSqlite({ path, now })
       try {
         await explainErrors(async () => {
           database.pragma(`busy_timeout = ${START_PATIENCE_MS}`)
           if (newFeed) expireCursors(database)
-          if (reindex) clearWords(database)
+          if (reindex && isIndexWrong(database)) rebuildIndex(database)
           const statements = createLoneStatements(database)
-          const words = createIndexedWords(statements, wordDialect(USERS_A_STEP))
-          await fillWords(words, { onStep: onIndexing, signal })
+          if (!reindex && !(await areWordsOlder(statements))) return
+          await foldWords(statements, SQLITE_WORDS, { onStep: onFolding, signal })
         })
       } finally {
         database.close()

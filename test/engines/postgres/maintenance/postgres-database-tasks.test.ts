@@ -81,8 +81,8 @@ describe('check', () => {
 
   test.each([
     [
-      'it lacks what the migrations make: relation "users_words" does not exist',
-      'DROP TABLE users_words',
+      'it lacks what the migrations make: relation "words_rules" does not exist',
+      'DROP TABLE words_rules',
     ],
     [
       'its schema version 99 is from a newer',

@@ -1,0 +1,178 @@
+import { ServiceError } from '../errors.ts'
+import { performance, sleep } from '../timers.ts'
+import { WORDS_VERSION, wordsOfUser } from '../users/words.ts'
+import { ask, type Program } from './programs.ts'
+import type { FoldingProgress, OpenStorageOptions, SharedStatements } from './storage.ts'
+import { GREATEST_ID } from './user-ids.ts'
+
+/** How an engine keeps the words of users, in SQL. */
+export interface WordDialect {
+  /** The column `words` as a text. */
+  readonly text: string
+  /** The value of that column, from SQL for a text of `wordsOfUser`. */
+  readonly wordsFrom: (text: string) => string
+  /** What SELECT takes the elements of the set `$1`, a JSON array, from. Each is the column `value`. */
+  readonly elements: string
+  /** Gives the lists another revision: those with words may become others. */
+  readonly noteChange: string
+}
+
+type Statements = Pick<SharedStatements, 'read' | 'transaction'>
+
+/** As text, because a file may hold ids beyond the integers of JavaScript. */
+type WordsRow = readonly [id: string, name: string, email: string, words: string]
+
+/** Their words are made in a few milliseconds, and on SQLite reads wait meanwhile. */
+const USERS_A_STEP = 500
+
+/** A command that only reads holds up nothing else. */
+const USERS_A_CHECK = 5000
+
+const LEAST_ID = '-9223372036854775808'
+
+const IS_OLDER = `SELECT version < ${WORDS_VERSION} FROM words_rules`
+
+const NOTE_RULES = `UPDATE words_rules SET version = ${WORDS_VERSION}`
+
+const REPORT_MS = 10_000
+
+const RETRY_MS = 1000
+
+const FAILED = 'words of users cannot be made again'
+
+/** The database is locked or away, or too many writes wait. */
+const PASSING = ['storage_unavailable', 'outcome_unknown', 'overloaded']
+
+/** In the order of the column: PostgreSQL calls its text `id` too. */
+const selectAfter = ({ text }: WordDialect, limit: number) => `
+  SELECT CAST(id AS text), name, email, ${text} FROM users
+  WHERE id > CAST($1 AS bigint) ORDER BY users.id LIMIT ${limit}`
+
+/** Names and e-mails that have changed meanwhile have other words, which were written with them. */
+const updateWords = ({ wordsFrom, elements }: WordDialect) => `
+  UPDATE users SET words = ${wordsFrom('folded.words')}
+  FROM (
+    SELECT CAST(value->>0 AS bigint) AS id, value->>1 AS name, value->>2 AS email, value->>3 AS words FROM ${elements}
+  ) AS folded
+  WHERE users.id = folded.id AND users.name = folded.name AND users.email = folded.email`
+
+export interface FoldOptions {
+  /** Called after each step. */
+  readonly onStep?: ((progress: FoldingProgress) => void) | undefined
+  /** Whether the process does other work, which gets at least half of the time. */
+  readonly isBeside?: boolean
+  readonly signal?: AbortSignal | undefined
+}
+
+/** Whether older rules made the words of some users. */
+export async function areWordsOlder({ read }: Pick<Statements, 'read'>): Promise<boolean> {
+  return Boolean((await read(IS_OLDER))[0]?.[0])
+}
+
+/** Makes the words of all users by the rules of this release, in batches, and writes those that differ. */
+export async function foldWords(
+  { read, transaction }: Statements,
+  dialect: WordDialect,
+  { onStep, isBeside = false, signal }: FoldOptions = {},
+): Promise<void> {
+  const [[lastId] = [0]] = await read<[number]>(`SELECT ${GREATEST_ID}`)
+  const select = selectAfter(dialect, USERS_A_STEP)
+  for (let after: string | undefined = LEAST_ID; after !== undefined; ) {
+    signal?.throwIfAborted()
+    const startedAt = performance.now()
+    const users: WordsRow[] = await read<WordsRow>(select, [after])
+    const wrong = users.filter(isWrong)
+    if (wrong.length > 0) {
+      await transaction(() => writeWords(dialect, wrong), { isLong: true, writes: 0 })
+    }
+    const through = Number(users.at(-1)?.[0])
+    if (users.length > 0) onStep?.({ isComplete: false, through, lastId })
+    after = users[USERS_A_STEP - 1]?.[0]
+    if (isBeside && after !== undefined) {
+      const pause = { ref: false, ...(signal && { signal }) }
+      await sleep(performance.now() - startedAt, undefined, pause)
+    }
+  }
+  await transaction(() => ask(NOTE_RULES), { writes: 0 })
+  if (lastId > 0) onStep?.({ isComplete: true, through: lastId, lastId })
+}
+
+function* writeWords(dialect: WordDialect, users: readonly WordsRow[]): Program<void> {
+  const rows = users.map(([id, name, email]) => [id, name, email, wordsOf(name, email)])
+  yield* ask(updateWords(dialect), [JSON.stringify(rows)])
+  yield* ask(dialect.noteChange)
+}
+
+/** Whether the words of some user are not those of its name and e-mail. */
+export function* hasWrongWords(dialect: WordDialect): Program<boolean> {
+  const select = selectAfter(dialect, USERS_A_CHECK)
+  for (let after: string | undefined = LEAST_ID; after !== undefined; ) {
+    const users: WordsRow[] = yield* ask<WordsRow>(select, [after])
+    if (users.some(isWrong)) return true
+    after = users[USERS_A_CHECK - 1]?.[0]
+  }
+  return false
+}
+
+function wordsOf(name: string, email: string): string {
+  return wordsOfUser({ name, email })
+}
+
+/** In any order: PostgreSQL sorts them. */
+function isWrong([, name, email, words]: WordsRow): boolean {
+  const expected = wordsOf(name, email)
+  return words !== expected && sorted(words) !== sorted(expected)
+}
+
+function sorted(words: string): string {
+  return words.split(' ').sort().join(' ')
+}
+
+/**
+ * Makes the words of all users again beside the other work of a storage, if older rules made them. Begins at once if progress is
+ * to be reported; otherwise another process does it.
+ */
+export function foldWordsBeside(
+  statements: Statements,
+  dialect: WordDialect,
+  { onFolding, onWarning }: Pick<OpenStorageOptions, 'onFolding' | 'onWarning'>,
+) {
+  const ending = new AbortController()
+  const { signal } = ending
+  let reportedAt = Number.NEGATIVE_INFINITY
+
+  function report(progress: FoldingProgress): void {
+    if (!progress.isComplete && performance.now() - reportedAt < REPORT_MS) return
+    reportedAt = performance.now()
+    onFolding?.(progress)
+  }
+
+  async function fold(): Promise<void> {
+    for (let hasWarned = false; !signal.aborted; ) {
+      try {
+        if (await areWordsOlder(statements)) {
+          await foldWords(statements, dialect, { onStep: report, isBeside: true, signal })
+        }
+        return
+      } catch (error) {
+        if (signal.aborted || isOf(error, ['shutting_down'])) return
+        if (!hasWarned && !isOf(error, PASSING)) onWarning?.(FAILED, error)
+        hasWarned ||= !isOf(error, PASSING)
+        await sleep(RETRY_MS, undefined, { signal, ref: false }).catch(() => {})
+      }
+    }
+  }
+
+  const folding = onFolding && fold()
+  return {
+    /** Stops where it is; the next start begins again. */
+    end: async () => {
+      ending.abort()
+      await folding
+    },
+  }
+}
+
+function isOf(error: unknown, codes: readonly string[]): boolean {
+  return error instanceof ServiceError && codes.includes(error.code)
+}
