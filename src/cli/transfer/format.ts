@@ -67,25 +67,21 @@ const HINTS = [
   { extensions: /^sql$/, hint: SQL_HINT },
 ]
 
-const FORMAT_BY_EXTENSION = new Map<string, Format>([
-  ['ndjson', 'ndjson'],
-  ['jsonl', 'ndjson'],
-  ['csv', 'csv'],
-  ['tsv', 'csv'],
-  ['json', 'json'],
-])
+const EXTENSIONS: Readonly<Record<Format, readonly string[]>> = {
+  ndjson: ['ndjson', 'jsonl'],
+  csv: ['csv', 'tsv'],
+  json: ['json'],
+}
 
 function formatByName<F extends Format>(file: string, formats: readonly F[]): F | undefined {
   if (file === STANDARD_STREAM) return undefined
   const extension = /\.(\w+?)(\.gz)?$/.exec(file.toLowerCase())?.[1] ?? ''
-  const name = formats.find(format => format === FORMAT_BY_EXTENSION.get(extension))
+  const name = formats.find(format => EXTENSIONS[format].includes(extension))
   if (name !== undefined) return name
   const shown = JSON.stringify(maskCredentials(file))
   const other = HINTS.find(({ extensions }) => extensions.test(extension))
   if (other !== undefined) throw new UsageError(`${shown} ${other.hint}`)
-  const extensions = Array.from(FORMAT_BY_EXTENSION)
-    .filter(([, format]) => formats.some(known => known === format))
-    .map(([known]) => `.${known}`)
+  const extensions = formats.flatMap(format => EXTENSIONS[format].map(known => `.${known}`))
   const options = formats.map(format => `--format ${format}`)
   throw new UsageError(
     `the name of ${shown} does not end in ${extensions.join(' or ')}, with or without .gz: add ${options.join(' or ')}`,

@@ -234,6 +234,10 @@ describe('a column that is left and looks like a field ends the import', () => {
     ['user_pass', 'password_digest'],
     ['createdAt', 'created_at'],
     ['created', 'created_at'],
+    ['E-Mail-Adresse', 'email'],
+    ['Courriel', 'email'],
+    ['Correo electrónico', 'email'],
+    ['Passwort', 'password'],
   ])('%s, and says how to take it as %s or leave it', async (column, field) => {
     const take = `--column "${column}=${field}"`
     for (const [file, text] of [
@@ -310,6 +314,68 @@ describe('a column that is left and looks like a field ends the import', () => {
     expect((await importing(cwd, 'users.ndjson', ...again)).code).toBe(0)
     expect(usersIn(cwd).at(-1)).toMatchObject({ ...ANN, password_digest: BCRYPT })
   })
+})
+
+describe('names from several columns', () => {
+  test.each([
+    ['firstname', 'lastname'],
+    ['Given Name', 'Family Name'],
+    ['Vorname', 'Nachname'],
+    ['Prénom', 'Nom'],
+    ['nombre', 'apellidos'],
+  ])(
+    'are proposed where %s and %s stand, in either order, and joined in that of the options',
+    async (given, family) => {
+      const csv = `${family},${given},email\n Lee ,Ann,ann@example.com\n,Bea,bea@example.com\n,,c@example.com\n`
+      const { cwd, finished } = importFile(csv, 'users.csv')
+      const takes = `--column "${given}=name" --column "${family}=name" joins them`
+      expect(await finished).toMatchObject({ code: 1, stderr: expect.stringContaining(takes) })
+      const options = ['--column', `${given}=name`, '--column', `${family}=name`]
+      const { code, stderr } = await importing(cwd, 'users.csv', ...options)
+      expect([code, stderr]).toEqual([3, "line 4: name can't be blank\n"])
+      expect(namesIn(cwd)).toEqual(['Ann Lee', 'Bea'])
+    },
+  )
+
+  test('are proposed where only one of them is taken, and --ignore leaves the other', async () => {
+    const row = { profile: { first: 'Ann', last: 'Lee', age: 7 }, email: 'ann@example.com' }
+    const take = ['--column', 'profile.first=name']
+    const { cwd, finished } = importFile(ndjson([row]), 'users.ndjson', ...take)
+    const joins = '--column "profile.first=name" --column "profile.last=name" joins them'
+    expect((await finished).stderr).toContain(`${joins}, --ignore "profile.last" leaves them`)
+    await importing(cwd, 'users.ndjson', ...take, '--ignore', 'profile.last')
+    expect(namesIn(cwd)).toEqual(['Ann'])
+  })
+
+  test('are no other fields', async () => {
+    const args = ['--column', 'a=email', '--column', 'b=email']
+    expect((await importFile(ndjson([ANN]), 'users.ndjson', ...args).finished).code).toBe(2)
+  })
+})
+
+test('an object that looks like a field is asked about by the path of its first value', async () => {
+  const row = { ...ANN, createdAt: { _seconds: 1690000000, _nanoseconds: 0 } }
+  const { cwd, finished } = importFile(ndjson([row]), 'users.ndjson')
+  const take = ['--column', 'createdAt._seconds=created_at']
+  expect((await finished).stderr).toBe(
+    `"createdAt" looks like created_at: --column "${take[1]}" takes it, --ignore "createdAt" leaves it\n`,
+  )
+  await importing(cwd, 'users.ndjson', ...take)
+  expect(usersIn(cwd)).toMatchObject([{ ...ANN, created_at: '2023-07-22T04:26:40.000Z' }])
+})
+
+test('Extended JSON counts as its value, wherever it is', async () => {
+  const row = {
+    ...ANN,
+    id: { $numberLong: '7' },
+    created_at: { $date: { $numberLong: '0' } },
+    at: [{ when: { $date: '2023-07-22T04:26:40.123Z' } }],
+  }
+  const args = ['--column', 'at.0.when=updated_at']
+  const { cwd, finished } = importFile(ndjson([row]), 'users.ndjson', ...args)
+  expect((await finished).code).toBe(0)
+  const times = { created_at: '1970-01-01T00:00:00.000Z', updated_at: '2023-07-22T04:26:40.123Z' }
+  expect(usersIn(cwd)).toMatchObject([{ id: 7, ...times }])
 })
 
 test('--ignore leaves a field, and what is in an object', async () => {

@@ -333,6 +333,11 @@ describe('invalid CSV ends the import with one line and code 1', () => {
       /^the first line does not name "email"; it names "Name", "Phone"; known columns are name, .+\n$/,
     ],
     [
+      'an unknown delimiter',
+      'Name|Email\nAnn|ann@example.com\n',
+      /; if its cells are divided so, add --delimiter "\|"\n$/,
+    ],
+    [
       'no header, and what may be a password',
       'Ann,a@example.com,hunter22\n',
       /^the first line holds an e-mail address, but it must name the columns, such as name,email\n$/,
@@ -396,7 +401,28 @@ describe('invalid CSV ends the import with one line and code 1', () => {
   })
 })
 
+test('--escape backslash reads quotes, line ends and tabs of databases, in any cell', async () => {
+  const csv = 'name,email,note\n"Ann \\"the\\" Lee",ann@example.com,"a\\\nb, \\\\"\n\\N,\\N,x\n'
+  const cwd = folderWith(csv, 'users.csv')
+  const { code, stderr } = await importing(cwd, 'users.csv', '--escape', 'backslash')
+  expect([code, stderr]).toEqual([3, "line 4: name can't be blank, email can't be blank\n"])
+  expect(namesIn(cwd)).toEqual(['Ann "the" Lee'])
+})
+
+test('cells that are NULL in a later row are rejected with the option that reads them', async () => {
+  const rows = manyRows(30_000).map(({ name, email }) => `${name},${email},${'x'.repeat(40)}`)
+  const text = `name,email,note\n${rows.join('\n')}\nNULL,n@example.com,y\n`
+  const cwd = folderWith(text, 'users.csv')
+  const { code, stderr } = await importing(cwd, 'users.csv')
+  const problem = 'row has "NULL" as name: --null "NULL" takes it as nothing, --null "" as it is'
+  expect([code, stderr]).toEqual([3, `line 30002: ${problem}\n`])
+  const args = ['--null', '', '--restart', '--on-conflict', 'skip']
+  expect((await importing(cwd, 'users.csv', ...args)).stdout).toMatch(/^30,001 rows, 1 created, /)
+})
+
 test.each<[args: string[], code: number, says: string]>([
+  [['users.ndjson', '--null', 'NULL'], 2, '--null and --escape are for CSV'],
+
   [[], 2, "missing required argument 'FILE'"],
   [['users.txt'], 2, 'add --format ndjson or --format csv'],
   [['users.ndjson', '--format', 'xml'], 2, '--format'],
