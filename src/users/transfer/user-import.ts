@@ -100,14 +100,10 @@ export async function runImport(options: ImportOptions) {
   async function importBatch(batch: readonly ImportRecord[], isFinished = false): Promise<void> {
     const prepared = await prepareBatch(batch, options)
     const users = prepared.flatMap(({ user }) => user ?? [])
-    let settled!: ReturnType<typeof settle>
-    let stored!: ImportCheckpoint
-    let hashAfter!: Hash
-    // Called again when the transaction is repeated. What the last call settles is stored.
-    const checkpointAfter = (outcomes: readonly ImportOutcome[]): ImportCheckpoint => {
-      settled = settle(prepared, { outcomes, endsAtConflict, counts: checkpoint.counts })
-      hashAfter = addRecords(hash.copy(), batch.slice(0, settled.done))
-      stored = {
+    const attempt = (outcomes: readonly ImportOutcome[]) => {
+      const settled = settle(prepared, { outcomes, endsAtConflict, counts: checkpoint.counts })
+      const hashAfter = addRecords(hash.copy(), batch.slice(0, settled.done))
+      const next: ImportCheckpoint = {
         source,
         records: checkpoint.records + settled.done,
         recordsHash: hashAfter.copy().digest(),
@@ -116,15 +112,23 @@ export async function runImport(options: ImportOptions) {
         counts: settled.counts,
         isFinished,
       }
-      return stored
+      return { settled, checkpoint: next, hash: hashAfter }
+    }
+    // A transaction may be repeated. What its last attempt comes to is stored.
+    let last!: ReturnType<typeof attempt>
+    const checkpointAfter = (outcomes: readonly ImportOutcome[]) => {
+      last = attempt(outcomes)
+      return last.checkpoint
     }
     await writePatiently(store, { users, onConflict, checkpointAfter }, signal)
-    checkpoint = stored
-    hash = hashAfter
-    const { rejected, counts } = settled
-    firstConflict ??= settled.conflicts[0]
-    const conflicts = progress.conflicts + settled.conflicts.length
-    progress = { records: checkpoint.records, resumed, counts, rejected, conflicts }
+    const { rejected, counts, conflicts } = last.settled
+    checkpoint = last.checkpoint
+    hash = last.hash
+    firstConflict ??= conflicts[0]
+    progress = {
+      ...{ records: checkpoint.records, resumed, counts, rejected },
+      conflicts: progress.conflicts + conflicts.length,
+    }
     options.onProgress(progress)
   }
 
@@ -196,7 +200,7 @@ async function* remainingBatches(
     const isWhole = addRecords(hash, old).copy().digest().equals(recordsHash)
     if (old.length > 0 && passed === resumed && !isWhole) {
       throw new WrongStart([
-        `the first ${resumed} rows of ${nameOf(source)} have changed since the earlier import, or have other columns; --column, --ignore and --name-from must be as they were`,
+        `the first ${resumed} rows of ${nameOf(source)} have changed since the earlier import, or have other columns; --column, --ignore, --name-from, --null and --escape must be as they were`,
       ])
     }
     const rest = chunk.slice(old.length)

@@ -463,6 +463,8 @@ describe('--resume', () => {
     ['users.csv', [], ['--ignore', 'login']],
     ['users.csv', OPTIONS, ['--column', 'login=name', '--ignore', 'name', '--ignore', 'x']],
     ['users.csv', [], ['--name-from', 'email']],
+    ['users.csv', [], ['--null', 'NULL']],
+    ['users.csv', ['--escape', 'backslash'], []],
     ['users.ndjson', ['--name-from', 'email'], []],
     ['users.ndjson', OPTIONS, []],
     ['users.ndjson', ['--ignore', 'login'], []],
@@ -472,7 +474,9 @@ describe('--resume', () => {
     const other = await importing(cwd, file, '--resume', ...after)
     expect(other).toMatchObject({
       code: 1,
-      stderr: expect.stringMatching(/; --column, --ignore and --name-from must be as they were\n$/),
+      stderr: expect.stringMatching(
+        /; --column, --ignore, --name-from, --null and --escape must be as they were\n$/,
+      ),
     })
     const swapped = [...before.slice(2), ...before.slice(0, 2)]
     expect((await importing(cwd, file, '--resume', ...swapped)).code).toBe(0)
