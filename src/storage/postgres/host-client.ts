@@ -122,22 +122,6 @@ export class HostClient extends PostgresClient {
   }
 }
 
-/** Connects to one host. Throws the error of the driver or of the server, `UnusableDatabase` and `NoAnswer`. */
-export async function openClient(
-  config: PostgresClientConfig,
-  openMs: number,
-): Promise<HostClient> {
-  const client = new HostClient(config, openMs)
-  try {
-    await client.connect()
-    await client.prepare()
-    return client
-  } catch (error) {
-    client.destroy(error as Error)
-    throw explainRefusal(error, config)
-  }
-}
-
 /**
  * Tries the hosts in turn. Returns a client of the first that takes writes, otherwise of the first that answers. If none does,
  * throws the reason that says most.
@@ -149,15 +133,19 @@ export async function openAnyClient(
   const errors: unknown[] = []
   let reader: HostClient | undefined
   for (const config of configs) {
+    const client = new HostClient(config, openMs)
     try {
-      const client = await openClient(config, openMs)
-      const unused = client.isReadOnly && reader !== undefined ? client : reader
-      unused?.end()
-      if (!client.isReadOnly) return client
-      reader ??= client
+      await client.connect()
+      await client.prepare()
     } catch (error) {
-      errors.push(error)
+      client.destroy(error as Error)
+      errors.push(explainRefusal(error, config))
+      continue
     }
+    const unused = client.isReadOnly && reader !== undefined ? client : reader
+    unused?.end()
+    if (!client.isReadOnly) return client
+    reader ??= client
   }
   if (reader !== undefined) return reader
   throw errors.find(isPermanent) ?? errors[0]

@@ -20,8 +20,6 @@ const LONGEST_PAUSE_MS = 400
 /** Without a call for so long, no host is looked for any more: a server that sleeps stays asleep. */
 const WANTED_MS = 5000
 
-export type Hosts = ReturnType<typeof createHosts>
-
 /**
  * The host that takes writes, and whether there is one. Without one, one is looked for in the background, by one attempt at a
  * time: a server that is away costs its callers nothing, and is soon found again.
