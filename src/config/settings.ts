@@ -21,41 +21,28 @@ const databaseUrl: values.ValueKind<DatabaseLocation> = {
   read: locateDatabase,
 }
 
-const EXTRAS_OF_FILE_URL =
-  'a file: URL has no parameters here: leave out ? and # and what follows them, or give the path without file: if they are part of its name'
-
-const LIST =
-  'it is a list of names and values: write it as a URL, or file: before it if it is the path of a file'
-
 /** Texts that were meant for something else, and would become files, perhaps with a password in their names. */
 const NO_FILES: readonly (readonly [form: RegExp, why: string])[] = [
   // better-sqlite3 would trim the path and open another file.
   [/^\s|\s$/, 'a blank stands before or after it: leave it out'],
-  [/^(?:file:)?["'`]/i, 'it begins with a quote: leave its quotes out'],
-  [/^(?:file:)?~/i, '~ stands for no folder here: write the whole path'],
-  [/^(?:file:)?[${]/i, 'it begins with a variable that nothing has replaced: write its value'],
-  [
-    /^(?:\/\/|(?!file:)[^/\\]*[^/\\:]\/\/.*@)/is,
-    'its scheme is missing: write postgres:// or, for a path, one slash',
-  ],
+  [/^(?:file:)?["'`~${]/i, 'quotes, ~ and variables mean nothing here: write the path itself'],
   [
     /^(?![a-z][a-z\d+.-]*:\/\/).*:\/\//is,
     'something stands before the scheme of a URL: leave it out',
   ],
   [
-    /^(?!file:|\.{0,2}\/)(?:.*[\s;])?(?:(?:host|port|user|db)(?:addr|name| ?id)?|server|data(?:base(?:_url)?| source)|address|uid|service)\s*=/is,
-    LIST,
+    /^(?:file:[^?#]*|[^?#:=@]*)[?#]/is,
+    'a path has no parameters here: leave out ? and # and what follows them, or write them as %3F and %23 in a URL file:///…',
   ],
-  [/^(?!file:)(?:.*[\s;,&])?\w*(?:pass|pwd|secret|token|key)\w*\s*=/is, LIST],
+  // The characters that no other form of a setting has. A path may begin with a drive.
   [
-    /^(?!file:|\.{0,2}\/)[^/\\:]+\/[^/\\]*@(?!.*\.(?:db|sqlite\d?)$)/is,
-    'it looks like USER/PASSWORD@HOST: write it as a URL, or file: before it if it is the path of a file',
+    /^(?!:memory:$|file:|[a-z][a-z\d+.-]+:|(?!\/\/)(?:[a-z]:(?=[\\/]))?[\p{L}\p{M}\p{N} _.,+~()/\\-]*$)/iu,
+    'only letters, digits, blanks and any of _ - . , + ~ ( ) / may be in a path as it is: write postgres://USER:PASSWORD@HOST/DATABASE, or file: before it if it is the path of a file',
   ],
 ]
 
 function locateDatabase(url: string, variables: Environment, refuse: values.Refuse) {
   if (isPostgresUrl(url)) return locatePostgres(url, variables, refuse)
-  if (/^file:[^?#]*[?#]/i.test(url)) return refuse({ why: EXTRAS_OF_FILE_URL })
   const [, why] = NO_FILES.find(([form]) => form.test(url)) ?? []
   const path = why === undefined ? filePathOf(url) : undefined
   if (path === undefined || /^$|\0/.test(path)) return refuse({ why })
