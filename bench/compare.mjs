@@ -129,9 +129,9 @@ function startScraping(managementUrl) {
   if (managementUrl === undefined) return () => {}
   const scrape = async () => {
     const response = await fetch(`${managementUrl}/metrics`, {
-      headers: { Accept: 'application/openmetrics-text;version=1.0.0,*/*;q=0.1' },
+      headers: { Accept: 'text/plain;version=0.0.4,*/*;q=0.1' },
     })
-    if (!(await response.text()).endsWith('# EOF\n')) throw new Error('no metrics')
+    if (!(await response.text()).includes('\n# TYPE ')) throw new Error('no metrics')
   }
   scrape()
   const timer = setInterval(scrape, SCRAPE_EVERY_MS)

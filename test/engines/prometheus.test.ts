@@ -105,7 +105,6 @@ describe.skipIf(!canUsePrometheus)('deploy/prometheus and deploy/grafana', () =>
       if (selector === undefined) continue
       expect((await query(selector)).map(({ metric }) => metric[label])).toEqual([target])
     }
-    // Prometheus itself asks for OpenMetrics.
     const headers = { Authorization: `Bearer ${TOKEN}` }
     const plain = await (await fetch(`http://${target}/metrics`, { headers })).text()
     expect(promtool(SHIPPED, ['check', 'metrics'], plain)).toEqual({ status: 0, printed: '' })

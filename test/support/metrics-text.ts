@@ -18,7 +18,7 @@ export interface Metrics {
 
 const LABEL = /,?([a-zA-Z_]\w*)="((?:[^"\\\n]|\\["\\n])*)"/y
 
-/** Reads the text formats of Prometheus and OpenMetrics. Throws at a line that is neither. */
+/** Reads the text format of Prometheus. Throws at a line that is none of it. */
 export function parseMetrics(body: string): Metrics {
   const samples: Sample[] = []
   const types: Record<string, string> = {}
@@ -28,7 +28,7 @@ export function parseMetrics(body: string): Metrics {
     const [, kind, name = '', rest = ''] = /^# (HELP|TYPE) (\S+) (.*)$/.exec(line) ?? []
     if (kind === 'HELP') helps[name] = rest
     else if (kind === 'TYPE') types[name] = rest
-    else if (line !== '' && line !== '# EOF') samples.push(parseSample(line))
+    else if (line !== '') samples.push(parseSample(line))
   }
   const all: Metrics['all'] = (name, labels = {}) =>
     samples.filter(

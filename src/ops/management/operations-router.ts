@@ -1,5 +1,6 @@
 import type { Request, Router } from 'express'
 import { z } from 'zod'
+import type { Clocks } from '../../clocks.ts'
 import {
   checkQuery,
   instantMs,
@@ -16,7 +17,7 @@ import type { RuleChanges } from '../../limits/kinds/limiter.ts'
 import type { UserRouterOptions } from '../../users/user-router.ts'
 import { withinPatience } from '../../waiting/patience.ts'
 import type { CheckReadiness } from '../health.ts'
-import { type Metrics, OPEN_METRICS_TYPE, PROMETHEUS_TYPE } from '../metrics/create-metrics.ts'
+import { type Metrics, PROMETHEUS_TYPE } from '../metrics/create-metrics.ts'
 import type { ServiceCounts, ServiceReport } from '../metrics/service-report.ts'
 import { encodeBanCursor, parseBanLift, parseBanList, parseBanOrder } from './ban-requests.ts'
 import { ruleStatusOf, statusOf } from './service-status.ts'
@@ -28,6 +29,7 @@ export interface Operations {
   count(): Promise<ServiceCounts>
   countUsers(): Promise<number | undefined>
   readonly metrics: Pick<Metrics, 'report' | 'render'>
+  readonly clocks: Clocks
   readonly checks: CheckReadiness
   readonly bans: BanControl
   readonly users: UserRouterOptions
@@ -66,8 +68,8 @@ export function createOperationsRouter(
     return jsonReply(200, statusOf(report, { counted, now: now(), history: history.read(since) }))
   }
 
-  async function showMetrics({ headers }: Request): Promise<Reply> {
-    const rendered = await metrics.render(await operations.report(), headers.accept)
+  async function showMetrics(): Promise<Reply> {
+    const rendered = await metrics.render(await operations.report())
     return { status: 200, headers: { 'Cache-Control': 'no-store' }, ...rendered }
   }
 
@@ -109,10 +111,7 @@ export function createOperationsRouter(
 
   const router = createRouter()
   router.route('/status').get(acceptJson, answer(showStatus)).all(otherMethods)
-  router
-    .route('/metrics')
-    .get(accept(PROMETHEUS_TYPE, OPEN_METRICS_TYPE), answer(showMetrics))
-    .all(otherMethods)
+  router.route('/metrics').get(accept(PROMETHEUS_TYPE), answer(showMetrics)).all(otherMethods)
   router.route('/limits').get(acceptJson, answer(listRules)).all(otherMethods)
   // It needs no body, but one of a page's form is refused by its type.
   router.route('/limits/reload').post(acceptJson, readBody, answer(reloadLimits)).all(otherMethods)

@@ -3,11 +3,9 @@ import {
   collectDefaultMetrics,
   Gauge,
   Histogram,
-  openMetricsContentType,
   prometheusContentType,
   Registry,
 } from 'prom-client'
-import { parseAccept, qualityOf } from '../../http/negotiation.ts'
 import type { RequestMetrics } from '../../http/request-log.ts'
 import type { Commit } from '../../storage/storage-report.ts'
 import { createNewestErrors } from '../newest-errors.ts'
@@ -20,9 +18,7 @@ import type {
   ServiceReport,
 } from './service-report.ts'
 
-/** Media types of the two formats. */
 export const PROMETHEUS_TYPE = 'text/plain'
-export const OPEN_METRICS_TYPE = 'application/openmetrics-text'
 
 /** Upper bounds for the duration of a request, in seconds. */
 export const DURATION_BOUNDS: readonly number[] = [
@@ -40,9 +36,6 @@ const MISNAMED = ['handles', 'requests', 'resources'].map(kind => `nodejs_active
 
 /** How Node's monitor reports a time too short to measure: NaN, or 2^63 nanoseconds as the minimum. */
 const UNMEASURED = /^(nodejs_eventloop_lag_\w+) (?:Nan|9223372036\S*)$/gm
-
-/** The lines about a counter, whose name has no such end in OpenMetrics. */
-const ABOUT_COUNTER = /^(# (?:HELP|TYPE) \w+)_total /gm
 
 /** No method or name of an API key begins with an underscore. */
 const OTHER_METHOD = '_OTHER'
@@ -171,20 +164,11 @@ export function createMetrics(now: () => number) {
       }
     },
 
-    /**
-     * All metrics in the text format of Prometheus, or in OpenMetrics for an Accept header that prefers it. `type` is the
-     * Content-Type.
-     */
-    render: async (latest: ServiceReport, accept: string | undefined) => {
+    /** All metrics in the text format of Prometheus. `type` is the Content-Type. */
+    render: async (latest: ServiceReport) => {
       report = latest
-      const text = (await registry.metrics()).replaceAll(UNMEASURED, '$1 0')
-      const preferences = parseAccept(accept)
-      const prefersOpenMetrics =
-        qualityOf(preferences, OPEN_METRICS_TYPE) > qualityOf(preferences, PROMETHEUS_TYPE)
-      if (!prefersOpenMetrics) return { body: text, type: prometheusContentType }
-      // Not by prom-client, which renames the counters of its registry for good. OpenMetrics allows no empty lines.
-      const body = text.replaceAll(ABOUT_COUNTER, '$1 ').replaceAll('\n\n', '\n')
-      return { body: `${body}# EOF\n`, type: openMetricsContentType }
+      const body = (await registry.metrics()).replaceAll(UNMEASURED, '$1 0')
+      return { body, type: prometheusContentType }
     },
   }
 }

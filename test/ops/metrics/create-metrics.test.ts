@@ -6,13 +6,6 @@ import { SERVICE_METRICS } from '../../../src/ops/metrics/service-metrics.ts'
 import type { ServiceReport } from '../../../src/ops/metrics/service-report.ts'
 import { parseMetrics } from '../../support/metrics-text.ts'
 
-const OPEN_METRICS = 'application/openmetrics-text;version=1.0.0'
-
-const FORMATS = [
-  ['Prometheus', undefined, 'text/plain; version=0.0.4; charset=utf-8'],
-  ['OpenMetrics', OPEN_METRICS, 'application/openmetrics-text; version=1.0.0; charset=utf-8'],
-] as const
-
 const ODD_RULES = [
   ...['"quoted"', 'two\nlines', 'back\\slash', '{a="b"} 1', 'tab\t, # ü 語', ' ', 'nul\0'],
 ]
@@ -65,16 +58,13 @@ function openMetrics(changes: Partial<ServiceReport> = {}) {
     process: { pid: 1, startedAt: 2, cpuSeconds: 3, memoryBytes: 4, eventLoopLagSeconds: 5 },
     ...changes,
   }
-  return { metrics, report, render: (accept?: string) => metrics.render(report, accept) }
+  return { metrics, report, render: () => metrics.render(report) }
 }
 
-test.each(FORMATS)('%s text says exactly what the report says', async (_, accept, mediaType) => {
+test('the text says exactly what the report says', async () => {
   const { metrics, render } = openMetrics()
-  const { type, body } = await render(accept)
-  const isOpenMetrics = accept === OPEN_METRICS
-  expect([type, body.endsWith('\n# EOF\n')]).toEqual([mediaType, isOpenMetrics])
-  // OpenMetrics allows no empty line.
-  expect(body.includes('\n\n')).toBe(!isOpenMetrics)
+  const { type, body } = await render()
+  expect(type).toBe('text/plain; version=0.0.4; charset=utf-8')
   const { all, read } = parseMetrics(body)
   const ofSeries = 'http_request_duration_seconds'
   for (const { labels: given, counts, count, sum } of (await metrics.report()).series) {
@@ -135,37 +125,32 @@ function documentedMetrics(): (readonly [name: string, labels: readonly string[]
   return Array.from(metrics, ([, name = '', labels]) => [name, labels?.split(',') ?? []])
 }
 
-test.each(FORMATS)(
-  '%s text has each metric of docs/operations/metrics.md once, with its type, help and labels, and beside them only those of Node',
-  async (format, accept) => {
-    const { render } = openMetrics()
-    const { body } = await render(accept)
-    const { types, helps, samples } = parseMetrics(body)
-    const nameOf = (name: string) => (format === 'OpenMetrics' ? name.replace(/_total$/, '') : name)
-    const documented = documentedMetrics()
-    const ofService = Object.keys(types).filter(name => !name.startsWith('nodejs_'))
-    expect(ofService.sort()).toEqual(documented.map(([name]) => nameOf(name)).sort())
-    for (const [name, labels] of documented) {
-      const own = samples.filter(sample =>
-        [name, `${name}_bucket`, `${name}_sum`, `${name}_count`].includes(sample.name),
-      )
-      const found = new Set(own.flatMap(sample => Object.keys(sample.labels)))
-      found.delete('le')
-      // There may have been no garbage collection yet.
-      if (own.length > 0) expect([name, [...found].sort()]).toEqual([name, [...labels].sort()])
-    }
-    for (const { name, help } of SERVICE_METRICS) {
-      const type = name.endsWith('_total') ? 'counter' : 'gauge'
-      const known = nameOf(name)
-      expect([known, types[known], helps[known]]).toEqual([known, type, help])
-      expect(help).toMatch(/^[A-Z][\w ,:.()-]*\.$/)
-    }
-    const keys = samples.map(({ name, labels }) =>
-      JSON.stringify([name, Object.entries(labels).sort()]),
+test('the text has each metric of docs/operations/metrics.md once, with its type, help and labels, and beside them only those of Node', async () => {
+  const { render } = openMetrics()
+  const { body } = await render()
+  const { types, helps, samples } = parseMetrics(body)
+  const documented = documentedMetrics()
+  const ofService = Object.keys(types).filter(name => !name.startsWith('nodejs_'))
+  expect(ofService.sort()).toEqual(documented.map(([name]) => name).sort())
+  for (const [name, labels] of documented) {
+    const own = samples.filter(sample =>
+      [name, `${name}_bucket`, `${name}_sum`, `${name}_count`].includes(sample.name),
     )
-    expect(new Set(keys).size).toBe(keys.length)
-  },
-)
+    const found = new Set(own.flatMap(sample => Object.keys(sample.labels)))
+    found.delete('le')
+    // There may have been no garbage collection yet.
+    if (own.length > 0) expect([name, [...found].sort()]).toEqual([name, [...labels].sort()])
+  }
+  for (const { name, help } of SERVICE_METRICS) {
+    const type = name.endsWith('_total') ? 'counter' : 'gauge'
+    expect([name, types[name], helps[name]]).toEqual([name, type, help])
+    expect(help).toMatch(/^[A-Z][\w ,:.()-]*\.$/)
+  }
+  const keys = samples.map(({ name, labels }) =>
+    JSON.stringify([name, Object.entries(labels).sort()]),
+  )
+  expect(new Set(keys).size).toBe(keys.length)
+})
 
 test('a metric of another engine is left out', async () => {
   const { render } = openMetrics({ storage: { engine: 'sqlite', waitingWrites: 0 } })
@@ -175,32 +160,12 @@ test('a metric of another engine is left out', async () => {
   }
 })
 
-test.each([
-  [undefined, 'text/plain'],
-  ['', 'text/plain'],
-  ['*/*', 'text/plain'],
-  ['application/*', 'application/openmetrics-text'],
-  ['application/openmetrics-text;q=0.5, text/plain;q=0.6', 'text/plain'],
-  ['application/openmetrics-text;q=0.5, text/plain;q=0.5', 'text/plain'],
-  // Of Prometheus 2.
-  [
-    'application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1',
-    'application/openmetrics-text',
-  ],
-])('for Accept %j the type is %s', async (accept, type) => {
+test('the text is the same at the same time and again, and leaves the registry of others alone', async () => {
   const { render } = openMetrics()
-  expect((await render(accept)).type.split(';')[0]).toBe(type)
-})
-
-test('a format is the same after an answer in the other one, and at the same time', async () => {
-  const { render } = openMetrics()
-  const namesIn = async (accept: string | undefined) =>
-    Object.keys(parseMetrics((await render(accept)).body).types)
-  const accepts = FORMATS.map(([, accept]) => accept)
-  const before = [await namesIn(undefined), await namesIn(OPEN_METRICS)]
-  expect(before[0]).toContain('process_cpu_seconds_total')
-  expect(before[1]).toContain('process_cpu_seconds')
-  expect(await Promise.all(accepts.map(namesIn))).toEqual(before)
+  const namesIn = async () => Object.keys(parseMetrics((await render()).body).types)
+  const before = await namesIn()
+  expect(before).toContain('process_cpu_seconds_total')
+  expect(await Promise.all([namesIn(), namesIn()])).toEqual([before, before])
   // The monitor of the event loop has measured nothing since the answers before.
   const { read } = parseMetrics((await render()).body)
   const lags = ['min', 'mean', 'p99'].map(name => read(`nodejs_eventloop_lag_${name}_seconds`))
