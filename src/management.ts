@@ -1,5 +1,4 @@
 import type { Logger } from 'pino'
-import { createClocks } from './clocks.ts'
 import type { Config } from './config/settings.ts'
 import { createHostLog } from './limits/rule-lines.ts'
 import { createManagementApp } from './ops/management/management-app.ts'
@@ -24,8 +23,8 @@ const CAPACITY = { maxEventLoopDelayMs: 60_000, maxWaitingRequests: 1000 }
  */
 export function createManagementServer(options: ManagementOptions): HttpServer {
   const { config, operations, maxConnections } = options
+  const { clocks } = operations
   const log = options.log.child({ port: 'management' })
-  const clocks = createClocks()
   const history = createStatusHistory(operations.count, clocks)
   const stopping = createStopping()
   let isLoopback = false

@@ -81,7 +81,8 @@ export async function openRecords(
   })
 
   async function replace(): Promise<void> {
-    if (isClosed) throw new Error('reset() was called after close()')
+    // `close` waits for this, and there is nobody left to empty it for.
+    if (isClosed) return
     const previous = records
     records = await openOnce(read, log)
     await previous.close()
@@ -96,6 +97,7 @@ export async function openRecords(
         const why = `reset() empties databases in memory only, and not ${url}`
         return Promise.reject(new Error(why))
       }
+      if (isClosed) return Promise.reject(new Error('reset() was called after close()'))
       const done = resetting.then(replace)
       resetting = done.catch(() => {})
       return done

@@ -153,6 +153,7 @@ async function openParts(options: AppOptions, closers: Closers) {
     metrics,
     /** Makes reads that begin after this call see everything that was committed before it. */
     readAnew: storage.readAnew,
+    clocks,
     /** How many users there are. */
     countUsers: async () => (await storage.users.list(FIRST_WITH_TOTAL)).total,
     /** For operators. */

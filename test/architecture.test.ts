@@ -22,7 +22,7 @@ const ALLOWED = tableOf(`
   open-transfer: clocks config open-blocklist open-database storage/sqlite users/passwords users/transfer
   open-blocklist: config users/passwords
   open-limits: clocks config errors limits limits/kinds storage storage/redis
-  management: clocks config limits ops/management server
+  management: config limits ops/management server
   database-work: config errors open-database storage storage/postgres/maintenance storage/sqlite/maintenance
   storage/sqlite/maintenance: files storage storage/sqlite
   storage/postgres/maintenance: config storage storage/postgres

@@ -205,6 +205,12 @@ describe('reset', () => {
     await records.close()
     await expect(records.reset()).rejects.toThrow('reset() was called after close()')
   })
+
+  test('may be followed by close at once', async () => {
+    const { records, http } = await open()
+    await Promise.all([records.reset(), records.reset(), records.close()])
+    await http.get('/users').expect(503)
+  })
 })
 
 describe('close', () => {

@@ -10,25 +10,29 @@ export type NewestErrors = ReturnType<typeof createNewestErrors>
 
 /** The newest requests that were answered with an error, without anything that a client chose but the id of its request. */
 export function createNewestErrors(now: () => number) {
-  const byReason = new Map<string | undefined, { request: EndedRequest; atMs: number }[]>()
+  const byReason = new Map<
+    string | undefined,
+    { request: EndedRequest; nth: number; at: string }[]
+  >()
+  let count = 0
 
   return {
     add: (request: EndedRequest): void => {
       const { reason } = request
       const errors = byReason.get(reason) ?? []
-      if (errors.push({ request, atMs: now() }) === 1) byReason.set(reason, errors)
+      const error = { request, nth: count++, at: new Date(now()).toISOString() }
+      if (errors.push(error) === 1) byReason.set(reason, errors)
       if (errors.length > MAX_OF_REASON) errors.shift()
     },
 
-    /** The newest first. */
+    /** The newest first, whatever the clock does. */
     read: () =>
       [...byReason.values()]
         .flat()
-        .sort((one, other) => other.atMs - one.atMs)
+        .sort((one, other) => other.nth - one.nth)
         .slice(0, MAX_SHOWN)
-        .map(({ atMs, request: { requestId, method, route, status, reason } }) => {
-          const at = new Date(atMs).toISOString()
-          return { at, request_id: requestId, method, route, status, reason: reason ?? null }
-        }),
+        .map(({ at, request: { requestId, method, route, status, reason } }) => ({
+          ...{ at, request_id: requestId, method, route, status, reason: reason ?? null },
+        })),
   }
 }

@@ -24,7 +24,7 @@ const HURRIED_TAKE_MS = 3000
 /** Adds a connection until it closes. If there are too many, closes the oldest idle one, or this one if none is idle. */
 export function addConnection(connections: Connections, socket: Socket, most: number): void {
   if (connections.size >= most) {
-    const idle = [...connections.values()].find(isIdle)?.socket ?? socket
+    const idle = oldestIdle(connections) ?? socket
     idle.destroy()
     connections.delete(idle)
     if (idle === socket) return
@@ -32,6 +32,12 @@ export function addConnection(connections: Connections, socket: Socket, most: nu
   const stalledMs = watchTaking(socket)
   connections.set(socket, { socket, current: undefined, waiting: [], stalledMs })
   socket.once('close', () => connections.delete(socket))
+}
+
+/** Looks at no more of them than it must, because there may be ten thousand. */
+function oldestIdle(connections: Connections): Socket | undefined {
+  for (const connection of connections.values()) if (isIdle(connection)) return connection.socket
+  return undefined
 }
 
 /** Whether a client has no request that is complete and not answered. */

@@ -2,6 +2,7 @@ import pino from 'pino'
 import supertest from 'supertest'
 import { expect, onTestFinished, test } from 'vitest'
 import { openManagementPort } from '../../../src/cli/serve/ports.ts'
+import { createClocks } from '../../../src/clocks.ts'
 import { loadConfig } from '../../../src/config/settings.ts'
 import type { Operations } from '../../../src/ops/management/operations-router.ts'
 import { openService } from '../../../src/service.ts'
@@ -11,7 +12,7 @@ const broken = (): never => {
   throw new Error('broken inside')
 }
 
-const USERS = { users: {} as UserRouterOptions, readAnew: () => {} }
+const USERS = { users: {} as UserRouterOptions, readAnew: () => {}, clocks: createClocks() }
 
 /** Fail at once or later. */
 const OPERATIONS: readonly Operations[] = [
