@@ -215,12 +215,20 @@ export function describeUserOperations(rules: UserRules) {
       tag: USERS,
       summary: 'Verify a password',
       description:
-        'For a login: answers with the user if the password is right. An unknown e-mail, a user without a password and a ' +
-        'wrong password get the same response, in about the same time.',
-      body: bodySchema('Login', rules.login),
+        'For a login, or by `id` to confirm who is known already: answers with the user if the password is right. An unknown ' +
+        'e-mail or id, a user without a password and a wrong password get the same response, in about the same time.',
+      body: z.object({
+        user: z.union([
+          rules.login.meta({ id: 'Login' }),
+          rules.loginById.meta({ id: 'LoginById' }),
+        ]),
+      }),
       example: { user: BOBS_LOGIN },
       answers: {
-        200: { description: 'The user with this e-mail and password.', content: USER_CONTENT },
+        200: {
+          description: 'The user with this e-mail or id, and this password.',
+          content: USER_CONTENT,
+        },
       },
       refusals: { ...invalid('password'), wrong_credentials: {} },
     },

@@ -20,6 +20,7 @@ import { attributesIn, isBatch, splitBatch } from './user-body.ts'
 import type { UserList } from './user-lists.ts'
 import type { StoredUser } from './user-repository.ts'
 import type { Created, UserService } from './user-service.ts'
+import { splitLogin } from './verification.ts'
 import { WHOLE_LIST_FORMS } from './whole-list.ts'
 
 export interface UserRouterOptions {
@@ -147,7 +148,7 @@ export function createUserRouter(
       limit('verify'),
       acceptJson,
       readBody,
-      limitByBody('verify'),
+      limitByBody('verify', splitLogin),
       answer(verify),
     )
     .all(otherMethods)

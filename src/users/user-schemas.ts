@@ -65,6 +65,7 @@ export function takenEmail(): ServiceError {
 export const BLANK = "can't be blank"
 const INVALID = 'is invalid'
 const NO_STRING = 'must be a string'
+const NO_ID = 'must be a positive integer'
 
 export interface UserRulesOptions {
   /** In code points. */
@@ -82,7 +83,9 @@ export function createUserRules(options: UserRulesOptions) {
   return {
     newUser: userSchema({ name, email, password }),
     change: userSchema({ name: name.optional(), email: email.optional(), password }),
-    login: userSchema(LOGIN_FIELDS),
+    login: userSchema({ email: LOGIN_EMAIL, password: LOGIN_PASSWORD }),
+    /** Of a login by id. It has no e-mail. */
+    loginById: userSchema({ id: LOGIN_ID, password: LOGIN_PASSWORD }),
   }
 }
 
@@ -143,20 +146,24 @@ export function createUserFields({ passwordMinChars }: UserRulesOptions) {
   return { name, email, password }
 }
 
+const LOGIN_EMAIL = text()
+  .trim()
+  .meta({
+    description: 'Trimmed, compared without regard to case.',
+    examples: ['ann@example.com'],
+  })
+
+const LOGIN_ID = z
+  .number(NO_ID)
+  .refine(id => Number.isInteger(id) && id > 0, NO_ID)
+  .meta({ type: 'integer', minimum: 1, examples: [1] })
+
 /** The time to normalise a password grows with its length, so there is a maximum here too. */
-const LOGIN_FIELDS = {
-  email: text()
-    .trim()
-    .meta({
-      description: 'Trimmed, compared without regard to case.',
-      examples: ['ann@example.com'],
-    }),
-  password: text().meta({
-    description: `Not trimmed. It may be shorter or longer than a new password, because imported ones may be. One of more than ${MAX_POSSIBLE_PASSWORD_CHARS} characters is wrong.`,
-    writeOnly: true,
-    examples: ['correct horse battery staple'],
-  }),
-}
+const LOGIN_PASSWORD = text().meta({
+  description: `Not trimmed. It may be shorter or longer than a new password, because imported ones may be. One of more than ${MAX_POSSIBLE_PASSWORD_CHARS} characters is wrong.`,
+  writeOnly: true,
+  examples: ['correct horse battery staple'],
+})
 
 function text() {
   return z.string({ error: ({ input }) => (input == null ? BLANK : NO_STRING) })

@@ -3,7 +3,13 @@ import { refusalOf } from './judge.ts'
 import type { PasswordHasher } from './passwords/hasher.ts'
 import { isCurrentDigest } from './passwords/parse-digest.ts'
 import type { StoredUser, UserRepository } from './user-repository.ts'
-import { isPossibleEmail, isPossiblePassword, parseBody, type UserRules } from './user-schemas.ts'
+import {
+  fieldError,
+  isPossibleEmail,
+  isPossiblePassword,
+  parseBody,
+  type UserRules,
+} from './user-schemas.ts'
 
 export interface UpgradeOptions {
   readonly users: Pick<UserRepository, 'replaceDigest'>
@@ -13,9 +19,9 @@ export interface UpgradeOptions {
 }
 
 export interface VerificationOptions {
-  readonly users: Pick<UserRepository, 'findByEmail'>
+  readonly users: Pick<UserRepository, 'findByEmail' | 'find' | 'findDigests'>
   readonly passwords: Pick<PasswordHasher, 'verifyEvenly'>
-  readonly rules: Pick<UserRules, 'login'>
+  readonly rules: Pick<UserRules, 'login' | 'loginById'>
 }
 
 /**
@@ -46,16 +52,36 @@ export function createVerification(
   { users, passwords, rules }: VerificationOptions,
   upgrade: Upgrade,
 ) {
+  /** The user that a body names, by e-mail or id, and the password in it. Throws `validation_failed`. */
+  async function findLogin(body: unknown) {
+    const sent = Object(Object(body).user)
+    if (sent.id === undefined) {
+      const { user, errors } = parseBody(rules.login, body)
+      if (user === undefined) throw refusalOf(errors)
+      const { email, password } = user
+      const found = isPossibleEmail(email) ? await users.findByEmail(email) : undefined
+      return { password, found }
+    }
+    const { user, errors } = parseBody(rules.loginById, body)
+    const both = sent.email === undefined ? [] : [EMAIL_WITH_ID]
+    if (user === undefined || both.length > 0) throw refusalOf([...errors, ...both])
+    return { password: user.password, found: await findById(user.id) }
+  }
+
+  /** It reads both in any case, so that its time does not show which users there are. */
+  async function findById(id: number) {
+    if (!Number.isSafeInteger(id)) return undefined
+    const [user, digests] = await Promise.all([users.find(id), users.findDigests([id])])
+    return user && { user, passwordDigest: digests.get(id) ?? null }
+  }
+
   /**
-   * The user with the e-mail and the password of a body. Replaces its digest afterwards, unless that may be of a longer
-   * password. Throws `validation_failed`, and `wrong_credentials` for an unknown e-mail, a user without a
+   * The user with the e-mail or the id, and the password, of a body. Replaces its digest afterwards, unless that may be of a
+   * longer password. Throws `validation_failed`, and `wrong_credentials` for an unknown e-mail or id, a user without a
    * password and a wrong password, after about the same time.
    */
   return async (body: unknown): Promise<StoredUser> => {
-    const { user: login, errors } = parseBody(rules.login, body)
-    if (login === undefined) throw refusalOf(errors)
-    const { email, password } = login
-    const found = isPossibleEmail(email) ? await users.findByEmail(email) : undefined
+    const { password, found } = await findLogin(body)
     const isPossible = isPossiblePassword(password)
     const digest = isPossible ? (found?.passwordDigest ?? undefined) : undefined
     const verified = await passwords.verifyEvenly(digest, isPossible ? password : '')
@@ -66,4 +92,12 @@ export function createVerification(
     if (verified === 'whole') void upgrade(user.id, digest, password)
     return user
   }
+}
+
+const EMAIL_WITH_ID = fieldError('email', ["can't be sent together with id"])
+
+/** What limits by the e-mail count a login by id by: its id. */
+export function splitLogin(body: unknown): readonly unknown[] | undefined {
+  const { id } = Object(Object(body).user)
+  return typeof id === 'number' ? [{ user: { email: String(id) } }] : undefined
 }

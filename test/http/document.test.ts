@@ -78,7 +78,7 @@ describe('of a service without keys', () => {
     const names = Object.keys(schemas).filter(name =>
       /"password"/.test(JSON.stringify(schemas[name])),
     )
-    expect(names.sort()).toEqual(['Login', 'NewUser', 'UserChange'])
+    expect(names.sort()).toEqual(['Login', 'LoginById', 'NewUser', 'UserChange'])
     for (const name of names) {
       expect(schemas[name].properties.password).toMatchObject({ writeOnly: true })
     }

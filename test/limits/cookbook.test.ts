@@ -143,3 +143,19 @@ test.each([...RECIPES])('the recipe %j starts, and does what it says', async (ti
   const options = { env: { LIMITS_FILE: path }, ...(KEYED.has(title) && { keys: [{}] }) }
   await SCENARIOS[title]?.(await openLimitedApp({}, options))
 })
+
+test('with limits.example.json, guesses by id are limited as those by address are', async () => {
+  const path = new URL('../../limits.example.json', import.meta.url)
+  const app = await openLimitedApp(JSON.parse(readFileSync(path, 'utf8')))
+  const { id, email } = (await create(app, { password: 'correct horse' })).body
+  let clients = 0
+  const guess = (login: object) => {
+    const from = `198.51.100.${++clients}`
+    return app.ask('POST /password-verifications', from).send({ user: { ...login, password: 'x' } })
+  }
+  for (const login of [{ id }, { email }]) {
+    const statuses = await statusesOf(12, () => guess(login))
+    expect(statuses).toEqual([...times(10, 422), ...times(2, 429)])
+  }
+  expect((await guess({ id: id + 1 })).status).toBe(422)
+})

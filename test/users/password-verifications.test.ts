@@ -109,14 +109,44 @@ describe(`POST ${PATH}`, () => {
     })
   })
 
+  test('confirms by id who is known already, and answers alike to whoever cannot be', async () => {
+    const send = (user: object) => app.http.post(PATH).send({ user })
+    const { id } = ann
+    const { text } = await send({ id, password: ANN.password }).expect(200)
+    expect(text).toBe(JSON.stringify(ann))
+    const none = await create({ email: 'no-password@x.co', password: null })
+    for (const login of [
+      { id, password: 'correct horsf' },
+      { id: none.id, password: 'correct horse' },
+      { id: none.id, password: '' },
+      { id: 999_999, password: 'correct horse' },
+      { id: 1e300, password: 'correct horse' },
+    ]) {
+      expect((await send(login).expect(422)).body).toEqual(WRONG)
+    }
+    await storeDigest(hashBcrypt('correct horse', 4), none)
+    await send({ id: none.id, password: 'correct horse' }).expect(200)
+    await untilPasses(async () => expect(isCurrentDigest(await storedDigest(none))).toBe(true))
+  })
+
   const BLANK = ["can't be blank"]
+  const NO_ID = ['must be a positive integer']
+  const WITH_ID = ["can't be sent together with id"]
   const NO_STRING = ['must be a string']
-  test.each([
+  test.each<[body: object | undefined, errors: object]>([
     [undefined, { user: ['is required'] }],
     [{ user: 'ann' }, { user: ['must be an object'] }],
     [{ user: { password: 'correct horse' } }, { email: BLANK }],
     [{ user: { email: null, password: null } }, { email: BLANK, password: BLANK }],
     [{ user: { email: 1, password: ['x'] } }, { email: NO_STRING, password: NO_STRING }],
+    [{ user: { id: 1 } }, { password: BLANK }],
+    [{ user: { id: '1', password: 1 } }, { id: NO_ID, password: NO_STRING }],
+    ...[0, -1, 1.5, null, true, [1]].map((id): [object, object] => [
+      { user: { id, password: 'x' } },
+      { id: NO_ID },
+    ]),
+    [{ user: { id: 1, email: 'ann@x.co', password: 'correct horse' } }, { email: WITH_ID }],
+    [{ user: { id: 0, email: null } }, { id: NO_ID, password: BLANK, email: WITH_ID }],
   ])('answers 422 with errors to %j', async (body, errors) => {
     const response = await app.http.post(PATH).send(body).expect(422)
     expect(response.body).toMatchObject({ message: 'Validation failed', resource: 'Request' })
