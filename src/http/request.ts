@@ -22,7 +22,7 @@ interface Line {
   readonly user?: number | undefined
   /** The names of the attributes that it created or changed the user by. */
   readonly fields?: readonly string[]
-  /** How many users it has created. */
+  /** How many users it has created or deleted, of several. */
   readonly users?: number
   readonly [name: string]: unknown
 }

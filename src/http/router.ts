@@ -10,7 +10,7 @@ import { type StreamReply, sendStream } from './stream.ts'
 type Answer = Reply | StreamReply
 
 /** The bodies of a request that counts as several, each as it would come alone; `undefined` for one that counts as one. */
-export type SplitBody = (body: unknown) => readonly unknown[] | undefined
+export type SplitRequest = (request: Request) => readonly unknown[] | undefined
 
 /** The handlers that routes are made of. `scope` and the limits are empty if the settings ask for no keys or limits. */
 export interface RouteParts {
@@ -18,7 +18,7 @@ export interface RouteParts {
   scope(action: Action): RequestHandler[]
   /** The limits of an action that need no body, and those that count by something in it. */
   limit(action: Action): RequestHandler[]
-  limitByBody(action: Action, split?: SplitBody): RequestHandler[]
+  limitByBody(action: Action, split?: SplitRequest): RequestHandler[]
   /** Puts the JSON value of the body into `request.body`. */
   readonly readBody: RequestHandler
   /** Sends what `handle` returns. What it throws goes to the error handler. */

@@ -188,5 +188,6 @@ export function callAfterWrites(users: UserRepository, onWrite: () => void): Use
     create: watched(users.create),
     update: watched(users.update),
     delete: watched(users.delete),
+    deleteAll: watched(users.deleteAll),
   }
 }

@@ -91,6 +91,23 @@ function joinLists(parameters: readonly SentParameter[]): readonly SentParameter
   return [...joined.values(), ...others]
 }
 
+const MAX_DELETED = 100
+
+/** The parameters of `DELETE /users`. */
+export const deletionParameters = z.strictObject({
+  id: parameter(
+    idTexts(MAX_DELETED).pipe(z.array(z.string().meta({ type: 'integer' }))),
+    `The users to delete, at most ${MAX_DELETED}. May also be repeated, or sent as \`id[]\`.`,
+    [7, 9],
+  ),
+})
+
+/** The ids of users to delete in decimal digits, each once. Throws `query_invalid`. */
+export function parseDeletion(parameters: readonly SentParameter[]): readonly string[] {
+  const { id } = validData(checkQuery(joinLists(parameters), deletionParameters))
+  return id
+}
+
 /** A valid query of the list, with its defaults filled in. */
 export type ListRequest = ReturnType<typeof parseListRequest>
 
@@ -175,13 +192,19 @@ function fold(value: string): string {
 
 /** Positive integers; those that are too large for an id are left out. One that is given twice counts once. */
 function ids() {
-  const message = `must be 1 to ${MAX_IDS} ids, positive integers separated by commas`
-  return text()
-    .regex(/^[1-9]\d*(?:,[1-9]\d*)*$/, message)
-    .transform(value => [...new Set(value.split(',').map(Number))])
-    .pipe(z.array(z.number()).max(MAX_IDS, message))
-    .transform(all => all.filter(Number.isSafeInteger))
+  return idTexts(MAX_IDS)
+    .transform(all => all.map(Number).filter(Number.isSafeInteger))
     .pipe(z.array(z.int().min(1)).meta({ minItems: 1, maxItems: MAX_IDS }))
+}
+
+/** Positive integers as they are sent, each once. */
+function idTexts(max: number) {
+  const message = `must be 1 to ${max} ids, positive integers separated by commas`
+  return z
+    .string(message)
+    .regex(/^[1-9]\d*(?:,[1-9]\d*)*$/, message)
+    .transform(value => [...new Set(value.split(','))])
+    .pipe(z.array(z.string()).max(max, message))
 }
 
 /** Folded. A blank was a `+` that was not encoded: no e-mail has one. */

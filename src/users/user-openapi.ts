@@ -10,7 +10,7 @@ import {
   PREFERENCE_APPLIED,
 } from '../http/openapi/operation.ts'
 import { changeParameters, EVENT_STREAM_TYPE } from './change-feed.ts'
-import { listParameters } from './list-query.ts'
+import { deletionParameters, listParameters } from './list-query.ts'
 import { MAX_BATCH_USERS } from './user-body.ts'
 import { BLANK, EMAIL_TAKEN, fieldError, type UserRules } from './user-schemas.ts'
 import { WHOLE_LIST_FORMS } from './whole-list.ts'
@@ -37,6 +37,12 @@ const USER = z
     updated_at: TIME.meta({ description: 'Later with each change, even if the clock goes back.' }),
   })
   .meta({ id: 'User', description: 'A user. The password is never shown.' })
+
+const DELETIONS = z.object({
+  data: z.array(
+    z.object({ id: z.int().min(1), status: z.union([z.literal(204), z.literal(404)]) }),
+  ),
+})
 
 const USER_PAGE = z
   .object({
@@ -249,6 +255,24 @@ export function describeUserOperations(rules: UserRules) {
     },
     updateUser: { ...update, id: 'updateUser', method: 'put' },
     patchUser: { ...update, id: 'patchUser', method: 'patch', summary: 'Change a user, as PUT' },
+    deleteUsers: {
+      id: 'deleteUsers',
+      method: 'delete',
+      path: '/users',
+      action: 'delete',
+      produces: [],
+      tag: USERS,
+      summary: 'Delete several users',
+      description: 'In one transaction. The answer has what became of each, in the order sent.',
+      query: deletionParameters,
+      answers: {
+        200: {
+          description: '204 for each user that is deleted, 404 for each that was not there.',
+          content: { [JSON_TYPE]: { schema: DELETIONS } },
+        },
+      },
+      refusals: { query_invalid: {}, outcome_unknown: {} },
+    },
     deleteUser: {
       id: 'deleteUser',
       method: 'delete',

@@ -191,6 +191,9 @@ export interface UserRepository {
   /** Returns whether there was such a user. Throws `version_mismatch`. */
   delete(id: number, precondition?: Precondition): Promise<boolean>
 
+  /** Deletes users, each id once, in one transaction. Returns the ids of those that there were. */
+  deleteAll(ids: readonly number[]): Promise<readonly number[]>
+
   /**
    * The users that match, in the order of the sort. Throws `overloaded` if reading them takes too long.
    */
@@ -217,7 +220,7 @@ export interface UserRepository {
 /** The calls that change users. */
 export type UserWrites = Pick<
   UserRepository,
-  'create' | 'requireRoom' | 'update' | 'replaceDigest' | 'delete'
+  'create' | 'requireRoom' | 'update' | 'replaceDigest' | 'delete' | 'deleteAll'
 >
 
 /** The calls that change nothing. */

@@ -16,6 +16,7 @@ import type { Reply } from '../http/reply.ts'
 import { accept, acceptJson, createRouter, type RouteParts } from '../http/router.ts'
 import type { StreamReply } from '../http/stream.ts'
 import { type ChangeFeed, EVENT_STREAM_TYPE } from './change-feed.ts'
+import { parseDeletion } from './list-query.ts'
 import { attributesIn, isBatch, splitBatch } from './user-body.ts'
 import type { UserList } from './user-lists.ts'
 import type { StoredUser } from './user-repository.ts'
@@ -92,6 +93,20 @@ export function createUserRouter(
     return { status: 204 }
   }
 
+  async function removeMany(request: Request): Promise<Reply> {
+    const { headers, url } = request
+    const conditions = CONDITIONS.filter(name => headers[name] !== undefined)
+    if (conditions.length > 0) {
+      const errors = conditions.map(field => ({ field, messages: ['is for one user'] }))
+      throw new ServiceError('query_invalid', { errors })
+    }
+    const entries = await users.deleteMany(queryParameters(url))
+    const deleted = entries.filter(({ status }) => status === 204).length
+    request.line = { ...request.line, users: deleted }
+    const data = entries.map(({ id, status }) => `{"id":${id},"status":${status}}`)
+    return { status: 200, body: `{"data":[${data}]}` }
+  }
+
   /** Without an ETag: the response is the result of the verification, and not the state of its path. */
   async function verify(request: Request): Promise<Reply> {
     const user = await users.verify(request.body)
@@ -120,9 +135,10 @@ export function createUserRouter(
       limit('create'),
       acceptJson,
       readBody,
-      limitByBody('create', splitBatch),
+      limitByBody('create', ({ body }) => splitBatch(body)),
       answer(asPreferred(create)),
     )
+    .delete(scope('delete'), limit('delete'), limitByBody('delete', splitIds), answer(removeMany))
     .all(otherMethods)
   router
     .route('/users/changes')
@@ -148,7 +164,7 @@ export function createUserRouter(
       limit('verify'),
       acceptJson,
       readBody,
-      limitByBody('verify', splitLogin),
+      limitByBody('verify', ({ body }) => splitLogin(body)),
       answer(verify),
     )
     .all(otherMethods)
@@ -156,6 +172,17 @@ export function createUserRouter(
 }
 
 const KEY_OF_MANY = 'Idempotency-Key is for one user, and cannot be sent with users'
+
+const CONDITIONS = ['if-match', 'if-none-match'] as const
+
+/** For limits: the users that a request deletes, which have no bodies. */
+function splitIds({ url }: Request): readonly undefined[] | undefined {
+  try {
+    return parseDeletion(queryParameters(url)).map(() => undefined)
+  } catch {
+    return undefined
+  }
+}
 
 const STRICT_APPLIED = { 'Preference-Applied': 'handling=strict' }
 

@@ -1,7 +1,9 @@
 import { ServiceError } from '../errors.ts'
+import type { SentParameter } from '../http/query.ts'
 import type { Cursors } from './cursor.ts'
 import { createOnce, type KeyedUser } from './idempotency.ts'
 import { createJudge, type Judged, refusalOf } from './judge.ts'
+import { parseDeletion } from './list-query.ts'
 import type { PasswordHasher } from './passwords/hasher.ts'
 import { type Handling, requireBatch } from './user-body.ts'
 import { createUserLists } from './user-lists.ts'
@@ -28,6 +30,13 @@ export interface UserServiceOptions extends UpgradeOptions {
 }
 
 export type UserService = ReturnType<typeof createUserService>
+
+/** What became of one of several users that were to be deleted. */
+export interface Deleted {
+  /** In decimal digits. */
+  readonly id: string
+  readonly status: 204 | 404
+}
 
 /** What became of a user to create: the user, or what is wrong with it. */
 export type Created = StoredUser | ServiceError
@@ -166,6 +175,13 @@ export function createUserService(options: UserServiceOptions) {
     delete: async (id: number | undefined, precondition?: Precondition): Promise<void> => {
       const existed = id !== undefined && (await users.delete(id, precondition))
       if (!existed) throw new ServiceError('user_not_found')
+    },
+
+    /** Deletes the users that a query names. Throws `query_invalid`. Returns the ids as they were sent, each with its status. */
+    deleteMany: async (parameters: readonly SentParameter[]): Promise<readonly Deleted[]> => {
+      const ids = parseDeletion(parameters)
+      const deleted = new Set(await users.deleteAll(ids.map(Number).filter(Number.isSafeInteger)))
+      return ids.map(id => ({ id, status: deleted.has(Number(id)) ? 204 : 404 }))
     },
 
     verify: createVerification(options, upgrade),

@@ -22,7 +22,7 @@ import { executeSql } from '../support/sql.ts'
 const PATH = '/openapi.json'
 
 const OPERATIONS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
-  '/users': { get: 'listUsers', post: 'createUser' },
+  '/users': { get: 'listUsers', post: 'createUser', delete: 'deleteUsers' },
   '/users/changes': { get: 'listChanges' },
   '/password-verifications': { post: 'verifyPassword' },
   '/users/{id}': {
@@ -87,13 +87,21 @@ describe('of a service without keys', () => {
   test('its examples work one after another, beside the user of the README', async () => {
     const { http } = await openTestApp({ users: [newUserBody({ email: 'ann@example.com' })] })
     const { paths, components } = (await http.get(PATH).expect(200)).body
-    type Exemplary = { requestBody?: { content: Record<string, { example: object }> } }
+    type Parameter = { name: string; required?: true; schema?: { examples?: unknown[] } }
+    type Exemplary = {
+      requestBody?: { content: Record<string, { example: object }> }
+      parameters: Parameter[]
+    }
     const statuses: [string, number][] = []
     for (const [path, item] of Object.entries<Record<string, Exemplary>>(paths)) {
-      for (const [method, { requestBody }] of Object.entries(item)) {
+      for (const [method, { requestBody, parameters }] of Object.entries(item)) {
         const target = path.replace('{id}', components.parameters.UserId.example)
         const body = requestBody?.content['application/json']?.example
-        const { status } = await http[method as 'get'](target).send(body)
+        const needed = parameters
+          .filter(({ required, schema }) => required && schema)
+          .map(({ name, schema }) => [name, String(schema?.examples?.[0])])
+        const asked = http[method as 'get'](target).query(Object.fromEntries(needed))
+        const { status } = await asked.send(body)
         statuses.push([`${method} ${path}`, status])
       }
     }
@@ -236,8 +244,10 @@ test('every answer to requests of every kind is in the document, which describes
   await send('post', '/users', { headers: keyed.headers })
   await send('delete', '/users/{id}', { id })
   await send('post', '/users', keyed)
+  await send('delete', '/users', { query: `?id=${id}` })
   await executeSql(app.databaseUrl, 'DROP TABLE users')
   await sendToEach({ id: 1 })
+  await send('delete', '/users', { query: '?id=1' })
   expect(wrong).toEqual([])
   const all = Object.values(described.paths).flatMap(item =>
     Object.values(item).flatMap(({ operationId, responses }) =>
@@ -286,7 +296,7 @@ test('the document describes API keys, with the scope of each operation, if they
       ['listUsers', 'listChanges', 'readUser'].map(id => [id, ['users:read', true]]),
     ),
     ...Object.fromEntries(
-      ['createUser', 'updateUser', 'patchUser', 'deleteUser'].map(id => [
+      ['createUser', 'deleteUsers', 'updateUser', 'patchUser', 'deleteUser'].map(id => [
         id,
         ['users:write', true],
       ]),

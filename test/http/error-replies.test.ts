@@ -28,7 +28,7 @@ interface Refusal extends RawRequest {
 
 const A_USER = JSON.stringify(newUserBody())
 
-const OF_LIST = 'GET, HEAD, POST, OPTIONS'
+const OF_LIST = 'GET, HEAD, POST, DELETE, OPTIONS'
 const OF_USER = 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS'
 const OF_READS = 'GET, HEAD, OPTIONS'
 

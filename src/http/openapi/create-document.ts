@@ -92,10 +92,15 @@ function describeRequest(operation: DescribedOperation, bodyLimitBytes: number) 
 
 /** zod-openapi would describe the texts that the schema takes, but clients send numbers, booleans and lists with commas. */
 function describeQuery(query: z.ZodObject): oas31.ParameterObject[] {
-  const { properties = {} } = z.toJSONSchema(query, { io: 'output', unrepresentable: 'any' })
+  const { properties = {}, required } = z.toJSONSchema(query, {
+    io: 'output',
+    unrepresentable: 'any',
+  })
   return Object.entries(properties as Record<string, oas31.SchemaObject>).map(
     ([name, { description = '', ...schema }]) => ({
       ...{ name, in: 'query', description, schema },
+      // Optional ones with a default are always there after parsing.
+      ...(required?.includes(name) && schema.default === undefined && { required: true }),
       ...(schema.type === 'array' && { style: 'form', explode: false }),
     }),
   )

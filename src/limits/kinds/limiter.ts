@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { isRegExp } from 'node:util/types'
 import type { RequestHandler } from 'express'
 import { ACTIONS, type Action } from '../../http/actions.ts'
-import type { SplitBody } from '../../http/router.ts'
+import type { SplitRequest } from '../../http/router.ts'
 import type { RuleParts } from '../guard-rule.ts'
 import { createLimitHeaders } from '../limit-headers.ts'
 import { limitMany, limitRequests } from '../limit-requests.ts'
@@ -50,9 +50,9 @@ export function createLimiter(options: LimiterOptions) {
      * others once more.
      */
     limitByBody:
-      (action: Action, split?: SplitBody): RequestHandler =>
+      (action: Action, split?: SplitRequest): RequestHandler =>
       (request, response, next) => {
-        const bodies = split?.(request.body)
+        const bodies = split?.(request)
         if (bodies === undefined) return rules.afterBody[action](request, response, next)
         factsOf(request).bodies = bodies
         rules.ofEach[action](request, response, next)

@@ -61,6 +61,26 @@ const DELETE = {
     WHERE users.id = ANY ($1::bigint[])`,
 }
 
+/**
+ * As DELETE, for several lists of ids. Of a list of which another transaction holds a user, it deletes none. The number of a list
+ * stands beside each of its ids.
+ */
+const DELETE_ALL = {
+  name: 'delete_lists_of_users',
+  text: `
+    WITH wanted AS MATERIALIZED (
+      SELECT users.id, list FROM users JOIN unnest($1::bigint[], $2::integer[]) AS sent (id, list) USING (id)
+    ), found AS (
+      SELECT users.id, list FROM users JOIN wanted USING (id)
+      ORDER BY users.id FOR UPDATE OF users SKIP LOCKED
+    ), deleted AS (
+      DELETE FROM users USING found WHERE users.id = found.id AND list NOT IN (
+        SELECT list FROM wanted WHERE id NOT IN (SELECT id FROM found))
+      RETURNING users.id
+    )
+    SELECT wanted.id, list, deleted.id IS NOT NULL FROM wanted LEFT JOIN deleted USING (id)`,
+}
+
 /** Leaves a user that another transaction holds as it is: that transaction may be changing the password. */
 const REPLACE_DIGEST = {
   name: 'replace_digest',
@@ -93,7 +113,7 @@ export interface UserUpdatesOptions extends Pick<OpenStorageOptions, 'now'> {
  */
 export function createUserUpdates(
   options: UserUpdatesOptions,
-): Pick<UserRepository, 'update' | 'replaceDigest' | 'delete'> {
+): Pick<UserRepository, 'update' | 'replaceDigest' | 'delete' | 'deleteAll'> {
   const { connections, contended, reads, now } = options
 
   const find = joinLookups<number, ReadRow>(async ids => {
@@ -130,6 +150,20 @@ export function createUserUpdates(
     },
   )
 
+  const removeAll = joinWrites<readonly number[], readonly number[]>(async (lists, options) => {
+    const sent = lists.flatMap((ids, list) => ids.map(id => [id, list]))
+    type Row = [id: number, list: number, isDeleted: boolean]
+    const rows = await connections.write<Row>(DELETE_ALL, columnsOf(sent), {
+      ...options,
+      countWrites: found => found.filter(([, , isDeleted]) => isDeleted).length,
+    })
+    return lists.map((_, index) => {
+      const own = rows.filter(([, list]) => list === index)
+      const isHeld = own.some(([, , isDeleted]) => !isDeleted)
+      return isHeld ? { error: HELD } : { value: own.map(([id]) => id) }
+    })
+  })
+
   /** Looks first: the server writes a violation of the constraint into its log, with the e-mail. */
   async function requireFree(email: string, before: UserRow): Promise<void> {
     if (emailKey(email) === emailKey(before.email)) return
@@ -164,6 +198,8 @@ export function createUserUpdates(
         requireVersion(before, precondition)
         return write(remove, before)
       }),
+
+    deleteAll: ids => contended.run(ids.map(String), write => write(removeAll, ids)),
   }
 }
 

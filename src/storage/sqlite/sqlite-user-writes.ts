@@ -131,5 +131,11 @@ export function createSqliteUserWrites(
         remove.run(id)
         return true
       }),
+
+    deleteAll: ids =>
+      writes.run(() => ids.filter(id => remove.run(id).changes === 1), {
+        countWrites: ({ length }) => length,
+        size: ids.length,
+      }),
   }
 }

@@ -23,21 +23,27 @@ const importInPostman = options =>
     ),
   )
 
-// A placeholder such as `<string>` is for a person to fill in. In a body, that is done from the examples of the document.
+// A placeholder such as `<string>` is for a person to fill in. Where one must, that is done from the examples of the document.
 const filled = await importInPostman({ parametersResolution: 'Example' })
 for (const [index, { request }] of (await importInPostman({})).entries()) {
   const { method, url, header } = request
-  const pairs = (list = []) =>
+  const example = filled[index].request
+  const isPlaceholder = value => /^<.*>$/.test(value)
+  const isNeeded = ({ description }) => /^\(Required\)/.test(description?.content ?? description)
+  const pairs = (list = [], examples = []) =>
     list
-      .filter(({ disabled, value }) => !disabled && !/^<.*>$/.test(value))
-      .map(({ key, value }) => [key, value])
+      .filter(entry => !entry.disabled && (!isPlaceholder(entry.value) || isNeeded(entry)))
+      .map(({ key, value }) => [
+        key,
+        isPlaceholder(value) ? examples.find(other => other.key === key)?.value : value,
+      ])
   print({
     from: 'Postman',
     method,
     path: `/${url.path.join('/')}`.replace(':id', '1'),
-    query: pairs(url.query),
+    query: pairs(url.query, example.url.query),
     headers: pairs(header),
-    body: filled[index].request.body?.raw,
+    body: example.body?.raw,
   })
 }
 
