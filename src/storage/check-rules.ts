@@ -1,5 +1,6 @@
 import { MAX_ID } from '../users/stored-user.ts'
 import type { CheckReport } from './database-tasks.ts'
+import { hasWrongWords, type WordDialect } from './fold-words.ts'
 import { ask, type Program } from './programs.ts'
 import { UnusableDatabase } from './unusable-database.ts'
 import { GREATEST_ID } from './user-ids.ts'
@@ -67,8 +68,11 @@ const rulesOf = ({ lastGivenId, countLaterChanges }: CheckDialect) => ({
   'row of words_rules is missing': 'SELECT 1 - count(*) FROM words_rules',
 })
 
-/** Reads all rows of a database of this release but the words. Returns a line for each rule that they break. */
-export function* findRowFaults(dialect: CheckDialect): Program<string[]> {
+/**
+ * Reads all rows of a database of this release. Returns a line for each rule that they break, and if there is none, and `words` is
+ * given, whether a user has other words than the rules make.
+ */
+export function* findRowFaults(dialect: CheckDialect, words?: WordDialect): Program<string[]> {
   let [broken, wrong] = [0, 0]
   type ChunkRow = readonly [end: string | null, broken: number, wrong: number]
   let chunks = yield* ask<ChunkRow>(checkUsers(dialect, 'true'))
@@ -90,7 +94,9 @@ export function* findRowFaults(dialect: CheckDialect): Program<string[]> {
   const faults = Object.entries(counts).flatMap(([fault, count]) =>
     count === 0 ? [] : `${count} ${fault}`,
   )
-  return [...(yield* findWrongIds()), ...faults]
+  const all = [...(yield* findWrongIds()), ...faults]
+  const areWrong = all.length === 0 && words !== undefined && (yield* hasWrongWords(words))
+  return areWrong ? [WRONG_WORDS] : all
 }
 
 /** Such rows come from another program, or from a damaged file. */

@@ -53,7 +53,7 @@ function databaseAt(databaseUrl: string): StoredDatabase {
 
 /** Opens a database as a process of its own does. `now` replaces all clocks. It is closed after the test. */
 export async function openEngine(
-  engine: StorageEngine,
+  engine: Pick<StorageEngine, 'open'>,
   { now = Date.now, ...options }: Partial<OpenStorageOptions> = {},
 ): Promise<Storage> {
   const usual = {

@@ -64,7 +64,8 @@ async function requireUnused(path: string, open: () => Promise<Database>): Promi
   locked.close()
 }
 
-function createSqliteStorage(database: Database, options: OpenStorageOptions): Storage {
+/** The storage in an open database, which it closes. */
+export function createSqliteStorage(database: Database, options: OpenStorageOptions): Storage {
   const { now, steadyNow, uptimeNow, isBulk = false, onWarning } = options
   if (isBulk) {
     database.pragma(`wal_autocheckpoint = ${BULK_CHECKPOINT_PAGES}`)

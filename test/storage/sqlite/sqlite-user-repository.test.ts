@@ -1,46 +1,19 @@
-import { expect, onTestFinished, test } from 'vitest'
-import { openLongLists } from '../../../src/storage/sqlite/long-reads.ts'
+import { expect, test } from 'vitest'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
-import { createReadView } from '../../../src/storage/sqlite/read-view.ts'
-import { createSqliteSharedStatements } from '../../../src/storage/sqlite/sqlite-statements.ts'
-import { createSqliteUserImportStore } from '../../../src/storage/sqlite/sqlite-user-import-store.ts'
-import { createSqliteUserLists } from '../../../src/storage/sqlite/sqlite-user-lists.ts'
-import { createSqliteUserReads } from '../../../src/storage/sqlite/sqlite-user-reads.ts'
-import { createSqliteUserWrites } from '../../../src/storage/sqlite/sqlite-user-writes.ts'
-import { createWriteQueue } from '../../../src/storage/sqlite/write-queue.ts'
+import { createSqliteStorage } from '../../../src/storage/sqlite/open-sqlite-storage.ts'
 import { createUser } from '../../support/create-user.ts'
+import { openEngine } from '../../support/stored.ts'
 import { ALL, idsOf } from '../../support/user-scan.ts'
 
-async function openRepository(path: string, now: () => number = Date.now) {
-  const database = await openSqlite({ path, now })
-  const view = createReadView(database)
-  const writes = createWriteQueue(database, view)
-  const longLists = openLongLists(database)
-  const statements = createSqliteSharedStatements(database, writes)
-  const parts = { database, writes, view, statements, now, steadyNow: now, uptimeNow: now }
-  return {
-    database,
-    repository: {
-      ...createSqliteUserReads(parts),
-      ...createSqliteUserLists(parts, longLists),
-      ...createSqliteUserWrites(parts),
-    },
-    imports: createSqliteUserImportStore(parts),
-    close: async () => {
-      await writes.close()
-      await longLists.close()
-      view.end()
-      database.close()
-    },
-  }
-}
-
+/** A storage in memory, and its connection. */
 async function opened() {
-  const { close, ...parts } = await openRepository(':memory:')
-  onTestFinished(close)
+  const database = await openSqlite({ path: ':memory:', now: Date.now })
+  const open = async (options: Parameters<typeof createSqliteStorage>[1]) =>
+    createSqliteStorage(database, options)
+  const { users: repository, imports } = await openEngine({ open })
   const find = async (word: string) =>
-    idsOf((await parts.repository.list({ ...ALL, words: [word] })).json)
-  return { ...parts, find }
+    idsOf((await repository.list({ ...ALL, words: [word] })).json)
+  return { database, repository, imports, find }
 }
 
 const newUser = (name: string) => ({ name, email: `${name}@example.com`, passwordDigest: null })

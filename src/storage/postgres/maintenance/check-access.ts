@@ -6,18 +6,20 @@ const SECRETS = `('users', 'password_digest'), ('api_keys', 'key_hash'), ('signi
 
 /**
  * Roles that may read them, but for the owner of the tables, whoever may become it, and superusers. Platforms grant new tables to
- * roles of their own by default privileges.
+ * roles of their own by default privileges. By their numbers: a name would be an error once a role is dropped meanwhile.
  */
 const SELECT_READERS = `
-  SELECT DISTINCT role.name FROM (VALUES ${SECRETS}) AS secret (relation, attribute)
-    JOIN pg_class ON pg_class.oid = to_regclass(secret.relation)
-    CROSS JOIN (
-      SELECT 0 AS oid, 'public' AS name UNION ALL
-      SELECT oid, rolname FROM pg_roles WHERE NOT rolsuper AND rolname NOT LIKE 'pg\\_%') AS role
-  WHERE has_column_privilege(role.name, pg_class.oid, attribute, 'SELECT')
-    AND has_schema_privilege(role.name, relnamespace, 'USAGE')
-    AND (role.oid = 0 OR NOT pg_has_role(role.oid, relowner, 'MEMBER'))
-  ORDER BY name`
+  WITH secrets AS (
+    SELECT pg_class.oid, relnamespace, relowner, attribute FROM (VALUES ${SECRETS}) AS secret (relation, attribute)
+      JOIN pg_class ON pg_class.oid = to_regclass(secret.relation))
+  SELECT 'public' FROM secrets
+  WHERE has_column_privilege('public', oid, attribute, 'SELECT') AND has_schema_privilege('public', relnamespace, 'USAGE')
+  UNION
+  SELECT rolname FROM secrets CROSS JOIN pg_roles AS role
+  WHERE NOT rolsuper AND rolname NOT LIKE 'pg\\_%' AND NOT pg_has_role(role.oid, relowner, 'MEMBER')
+    AND has_column_privilege(role.oid, secrets.oid, attribute, 'SELECT')
+    AND has_schema_privilege(role.oid, relnamespace, 'USAGE')
+  ORDER BY 1`
 
 /** Tables of the service in which policies decide who sees a row, and whether that goes for this role. */
 const SELECT_GUARDED = `

@@ -1,7 +1,6 @@
 import type { PostgresLocation } from '../../../config/postgres-url.ts'
-import { type CheckDialect, findRowFaults, reportFault, WRONG_WORDS } from '../../check-rules.ts'
+import { type CheckDialect, findRowFaults, reportFault } from '../../check-rules.ts'
 import type { CheckReport } from '../../database-tasks.ts'
-import { hasWrongWords } from '../../fold-words.ts'
 import { findMismatch, migrationsFor } from '../../migrations.ts'
 import { runAwaited } from '../../programs.ts'
 import { UNFINISHED_COPY, UnusableDatabase } from '../../unusable-database.ts'
@@ -58,11 +57,8 @@ async function findFaults(connections: Connections): Promise<CheckReport> {
   }
   const { hidesRows, faults: barriers, notes } = await checkAccess(connections)
   if (hidesRows) return { faults: barriers, pending, notes }
-  const query = (sql: string, values: readonly unknown[]) =>
-    connections.query<unknown[]>(sql, values, 'long')
-  const faults = await runAwaited(findRowFaults(DIALECT), query)
-  if (faults.length === 0 && (await runAwaited(hasWrongWords(POSTGRES_WORDS), query))) {
-    faults.push(WRONG_WORDS)
-  }
+  const faults = await runAwaited(findRowFaults(DIALECT, POSTGRES_WORDS), (sql, values) =>
+    connections.query(sql, values, 'long'),
+  )
   return { faults: [...barriers, ...faults], pending, notes }
 }

@@ -1,5 +1,4 @@
 import { type CheckDialect, findRowFaults, WRONG_WORDS } from '../../check-rules.ts'
-import { hasWrongWords } from '../../fold-words.ts'
 import { findMismatch, type Migration, migrationsFor } from '../../migrations.ts'
 import { runAtOnce } from '../../programs.ts'
 import { UNFINISHED_COPY } from '../../unusable-database.ts'
@@ -49,20 +48,16 @@ export async function examine(path: string, { withWords = false } = {}) {
     }
     const isCurrent = pending.length === 0
     if (faults.length === 0 && isCurrent) {
-      faults.push(...runAtOnce(findRowFaults(DIALECT), createStatementRunner(database)))
+      const words = withWords ? SQLITE_WORDS : undefined
+      faults.push(...runAtOnce(findRowFaults(DIALECT, words), createStatementRunner(database)))
     }
-    if (faults.length === 0 && isCurrent && withWords && areWordsWrong(database)) {
+    if (faults.length === 0 && isCurrent && withWords && isIndexWrong(database)) {
       faults.push(WRONG_WORDS)
     }
     return { faults: faults.slice(0, MAX_FAULTS), applied: applied.length, pending }
   } finally {
     database.close()
   }
-}
-
-function areWordsWrong(database: Database): boolean {
-  const query = createStatementRunner(database)
-  return runAtOnce(hasWrongWords(SQLITE_WORDS), query) || isIndexWrong(database)
 }
 
 function integrityFaults(database: Database): string[] {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { temporaryFolder } from '../../../support/open-test-app.ts'
-import { asServingRole, insertUsers, tasksOn } from '../../../support/postgres-connections.ts'
+import { asServingRole, tasksOn } from '../../../support/postgres-connections.ts'
 import {
   copyPostgresTemplate,
   newPostgresDatabase,
@@ -77,50 +77,5 @@ describe('check', () => {
       name: 'UnusableDatabase',
       message: 'the server has no database "user_records_missing": create it (3D000)',
     })
-  })
-
-  test.each([
-    [
-      'it lacks what the migrations make: relation "words_rules" does not exist',
-      'DROP TABLE words_rules',
-    ],
-    [
-      'its schema version 99 is from a newer',
-      `INSERT INTO schema_migrations VALUES (99, '', '', '')`,
-    ],
-    ['1 existing ids would be used again', `SELECT setval('users_id_seq', 2)`],
-    [
-      '5 is the difference between users_summary.user_count and the number of users',
-      'UPDATE users_summary SET user_count = user_count + 5',
-    ],
-    [
-      '2 users cannot be found by their name: name_lower is not the name in lower case',
-      `UPDATE users SET name_lower = 'Ann'; UPDATE users SET name = 'ÄNN' WHERE id = 1`,
-    ],
-    [
-      '1 answers are stored for an Idempotency-Key whose user is deleted',
-      `INSERT INTO idempotency_keys VALUES (decode(repeat('00', 32), 'hex'), 9, 'f', 'v', '{}', 1)`,
-    ],
-    [
-      '1 API keys break a constraint of their table',
-      `ALTER TABLE api_keys DROP CONSTRAINT api_keys_some_scopes;
-       INSERT INTO api_keys VALUES ('web', sha256('x'), '', 1), ('ok', sha256('y'), 'users:read', 1);
-       ALTER TABLE api_keys ADD CONSTRAINT api_keys_some_scopes CHECK (scopes <> '') NOT VALID`,
-    ],
-    [
-      'the trigger users_deleted is disabled or missing',
-      'ALTER TABLE users DISABLE TRIGGER users_deleted',
-    ],
-    [
-      '1 users have ids that are not 1 to 9007199254740991: -5',
-      `ALTER TABLE users DROP CONSTRAINT users_id_positive;
-       INSERT INTO users (id, name, name_lower, email, created_at, updated_at)
-       SELECT -5, name, name_lower, 'ann@x.co', created_at, updated_at FROM users WHERE id = 1`,
-    ],
-  ])('finds that %s', async (fault, statement) => {
-    const url = await copyPostgresTemplate()
-    await queryPostgres(url, insertUsers(1, 3))
-    await queryPostgres(url, statement)
-    expect((await tasksOn(url).check()).faults).toEqual([expect.stringContaining(fault)])
   })
 })
