@@ -1,4 +1,4 @@
-import type { UserSelection } from '../../users/user-repository.ts'
+import type { UserQuery, UserSelection, UserSort } from '../../users/user-repository.ts'
 import {
   COMPARISONS,
   columnsOf,
@@ -128,32 +128,43 @@ function areWordsFar({ filters, words }: UserSelection, first: readonly Criterio
   return first.length === 0 && words.length > 0 && filters.name === undefined
 }
 
-function sourceOf({ asked, purpose, first, isShort }: Reading): Source {
-  const { filters, words, start } = asked
-  const names: readonly Criterion[] = namesOf(filters)
-  const criteria = words.length > 0 ? ['words' as const, ...names] : names
-  const isPage = purpose === 'page'
-  const isInNames = isPage && isShort && first.length === 0 && filters.name !== undefined
-  const sort = isInNames ? { ...asked.sort, by: 'name' as const } : asked.sort
-  const columns = columnsOf(sort.by, SORT_KEYS[sort.by])
-  const extremes = { least: 'least', greatest: 'greatest', key: isInNames ? '@name' : '@key' }
-  const key = startOf(sort, filters, extremes)
-  const position = columns.map(column => (column === 'id' ? '@id' : key))
-  const after = `(${columns}) ${sort.descending ? '<' : '>'} (${position})`
-  const range = 'offset' in start ? [] : [after]
+function sourceOf(reading: Reading): Source {
+  const { asked, purpose, first, isShort } = reading
+  if (purpose === 'count') return { ...matching(reading, 'found'), ranges: [[]], order: [] }
+  // The index of a name has its users in the order of their ids, whatever the sort.
+  if (isShort && first.length === 0 && asked.filters.name !== undefined) {
+    const place = placeOf(asked, { ...asked.sort, by: 'name' }, '@name')
+    return { from: 'users', conditions: [IN_NAMES], ...place }
+  }
+  const place = placeOf(asked, asked.sort)
+  const page = { ...matching(reading, 'ordered'), ...place }
+  return areWordsFar(asked, first) ? amongNext(asked, page) : page
+}
+
+/** What has the users of `first`, and the conditions of the other criteria. */
+function matching({ asked, first }: Reading, read: Read): Pick<Source, 'from' | 'conditions'> {
+  const names: readonly Criterion[] = namesOf(asked.filters)
+  const criteria = asked.words.length > 0 ? ['words' as const, ...names] : names
   const others = criteria.filter(name => !first.includes(name))
   // Planned on its own, so that PostgreSQL does not read the whole list in its order to find few users.
   const few = `(SELECT ${LISTED} FROM users${whereSql(conditionsOf(first, 'found'))} OFFSET 0) AS users`
-  const source = {
-    from: first.length === 0 ? 'users' : few,
-    conditions: conditionsOf(others, purpose === 'count' ? 'found' : 'ordered'),
-    ranges: [range],
-    order: columns,
-  }
-  if (isInNames) return { ...source, conditions: [IN_NAMES] }
-  if (!isPage || !areWordsFar(asked, first)) return source
-  const next = `SELECT ${LISTED} FROM users${whereSql(range)} ORDER BY ${orderOf(columns, sort)} LIMIT ${WALKED_USERS}`
-  return { ...source, from: `(${next}) AS users`, ranges: [[]] }
+  return { from: first.length === 0 ? 'users' : few, conditions: conditionsOf(others, read) }
+}
+
+/** The columns of a sort, and the condition of what comes after the start. */
+function placeOf({ filters, start }: UserQuery, sort: UserSort, startKey = '@key') {
+  const order = columnsOf(sort.by, SORT_KEYS[sort.by])
+  if ('offset' in start) return { order, ranges: [[]] }
+  const key = startOf(sort, filters, { least: 'least', greatest: 'greatest', key: startKey })
+  const position = order.map(column => (column === 'id' ? '@id' : key))
+  return { order, ranges: [[`(${order}) ${sort.descending ? '<' : '>'} (${position})`]] }
+}
+
+/** The same page, of which only the next users in its order are looked at. */
+function amongNext({ sort }: UserQuery, page: Source): Source {
+  const inOrder = `${whereSql(page.ranges.flat())} ORDER BY ${orderOf(page.order, sort)}`
+  const next = `SELECT ${LISTED} FROM users${inOrder} LIMIT ${WALKED_USERS}`
+  return { ...page, from: `(${next}) AS users`, ranges: [[]] }
 }
 
 function conditionsOf(criteria: readonly Criterion[], read: Read): readonly string[] {
