@@ -67,9 +67,9 @@ test.each([
   ...REFUSING.map(accept => [[accept], REFUSED] as const),
   ...SEVERAL,
 ])('Accept: %j decides the type of answers and errors', async (accept, outcome) => {
-  const list = await askRaw(app.port, 'GET /users', { Accept: accept })
-  expect(list.status).toBe(outcome.success)
-  expect(list.headers['content-type']).toBe('application/json; charset=utf-8')
+  const one = await askRaw(app.port, 'GET /users/1', { Accept: accept })
+  expect(one.status).toBe(outcome.success)
+  expect(one.headers['content-type']).toBe('application/json; charset=utf-8')
   const error = await askRaw(app.port, 'GET /nowhere', { Accept: accept })
   expect(error.status).toBe(404)
   expect(error.headers['content-type']?.split(';')[0]).toBe(outcome.error)
