@@ -5,7 +5,7 @@ import { TIMERS_ALIAS } from './test/support/timers-alias.ts'
 
 /** Tests of the service and of its stores. They run on SQLite in `npm test`, and on PostgreSQL in the suite `engines`. */
 const OF_EACH_ENGINE = [
-  'test/{access,contracts,http,limits,ops,security,server,users}/**/*.test.ts',
+  'test/{access,contracts,http,limits,ops,security,server,users,webhooks}/**/*.test.ts',
   'test/cli/{access/**/*,database/{check,reindex},limits/bans}.test.ts',
   'test/process/{next-release,one-database}.test.ts',
 ]

@@ -28,6 +28,7 @@ export interface UserRecordsSettings {
   readonly LIMITS?: LimitsFile | undefined
   readonly LIMITS_FILE?: string | undefined
   readonly API_KEYS?: 'off' | 'required' | undefined
+  readonly WEBHOOKS?: 'on' | 'off' | undefined
   /** Names without ports, or "*". Unset allows any host, because the program around the service listens. */
   readonly ALLOWED_HOSTS?: string | readonly string[] | undefined
   readonly TRUST_PROXY?: string | number | readonly string[] | false | undefined

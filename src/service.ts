@@ -17,7 +17,7 @@ import { createHttpServer, type Timeouts } from './server/server.ts'
 import { createStopping, type Stopping } from './server/stop.ts'
 import type { FoldingProgress, Storage } from './storage/storage.ts'
 import { blaming } from './storage/unusable-database.ts'
-import { createChangeFeed } from './users/change-feed.ts'
+import { type ChangeFeed, createChangeFeed } from './users/change-feed.ts'
 import { callAfterWrites } from './users/change-watch.ts'
 import { createCursors } from './users/cursor.ts'
 import { createPasswordHasher } from './users/passwords/hasher.ts'
@@ -25,6 +25,7 @@ import { startForgetting } from './users/user-changes.ts'
 import type { UserQuery } from './users/user-repository.ts'
 import { createUserRules } from './users/user-schemas.ts'
 import { createUserService } from './users/user-service.ts'
+import type { WebhookRunner } from './webhooks/webhook-runner.ts'
 
 export interface AppOptions {
   readonly config: Config
@@ -122,6 +123,11 @@ async function openParts(options: AppOptions, closers: Closers) {
   })
   closers.push(forgetting.close)
   closers.push(changes.end)
+  // They wait for the feed, so they stop before it does.
+  const webhooks = await openWebhooks({ config, log, clocks, storage, feed: changes })
+  if (webhooks !== undefined) closers.push(() => webhooks.stop(0))
+  const stopWebhooks = async (timeoutMs: number) => (await webhooks?.stop(timeoutMs)) !== false
+  stopping.begin.then(() => stopWebhooks(config.shutdownTimeoutMs))
   stopping.begin.then(changes.end)
 
   const checks = createReadinessCheck({
@@ -154,6 +160,11 @@ async function openParts(options: AppOptions, closers: Closers) {
     /** Makes reads that begin after this call see everything that was committed before it. */
     readAnew: storage.readAnew,
     clocks,
+    /**
+     * Begins no request to a webhook, and waits for those that run. Resolves to whether they ended within `timeoutMs`; the rest is
+     * cut off.
+     */
+    stopWebhooks,
     /** How many users there are. */
     countUsers: async () => (await storage.users.list(FIRST_WITH_TOTAL)).total,
     /** For operators. */
@@ -227,6 +238,20 @@ async function readOwnLimits({ limitsFile, cacheStore }: Config) {
 /** Imported only where there are rules: the list of public suffixes takes 5 MB and 50 ms of a start. */
 async function openLimits(options: LimitsOptions): Promise<OpenLimits> {
   return (await import('./open-limits.ts')).openLimits(options)
+}
+
+/** Only where a command can have added one: a database in memory has none. */
+async function openWebhooks(
+  options: Required<Pick<AppOptions, 'config' | 'log' | 'clocks'>> & {
+    readonly storage: Storage
+    readonly feed: ChangeFeed
+  },
+): Promise<WebhookRunner | undefined> {
+  const { config, log, clocks, storage, feed } = options
+  if (config.webhooks === 'off' || isInMemory(config)) return undefined
+  const { startWebhooks } = await import('./webhooks/webhook-runner.ts')
+  const { webhooks: store, changes, isIdle } = storage
+  return startWebhooks({ ...clocks, store, changes, untilNews: feed.untilNews, log, isIdle })
 }
 
 /** Only with a management port: prom-client takes 12 MB. */

@@ -9,7 +9,7 @@ const SOURCE = fileURLToPath(new URL('../src', import.meta.url))
 const ALLOWED = tableOf(`
   main: cli
   library: clocks errors limits/rules records
-  cli: access cli/limits cli/serve cli/terminal cli/transfer config database-work errors limits
+  cli: access cli/limits cli/serve cli/terminal cli/transfer cli/webhooks config database-work errors limits
       open-database storage version
   records: config errors limits/kinds limits/rules open-database service
   cli/serve: config errors limits/kinds management open-blocklist open-database open-limits ops ops/management server
@@ -17,7 +17,8 @@ const ALLOWED = tableOf(`
   cli/limits: access cli/terminal clocks config errors limits limits/kinds limits/rules open-database open-limits server
       service
   service: access app clocks config limits limits/kinds open-blocklist open-database open-limits ops ops/metrics server
-      storage users users/passwords
+      storage users users/passwords webhooks
+  cli/webhooks: access cli/terminal errors open-database storage users webhooks
   cli/transfer: cli/terminal config errors files open-database open-transfer users/transfer
   open-transfer: clocks config open-blocklist open-database storage/sqlite users/passwords users/transfer
   open-blocklist: config users/passwords
@@ -32,7 +33,8 @@ const ALLOWED = tableOf(`
   storage/sqlite: errors files limits native-package storage users users/transfer
   storage/postgres: config errors limits storage users users/transfer waiting
   ops/metrics: http limits ops server storage version
-  storage: access errors limits users users/transfer
+  storage: access errors limits users users/transfer webhooks
+  webhooks: errors users version waiting
   users/transfer: errors http users users/passwords
   storage/redis: config limits limits/rules waiting
   app: access config http http/fast http/pages limits/kinds ops server users version

@@ -312,6 +312,38 @@ CREATE TRIGGER api_keys_changed
   AFTER INSERT OR UPDATE OF name, key_hash, scopes, created_at, expires_at OR DELETE OR TRUNCATE ON api_keys
   FOR EACH STATEMENT EXECUTE FUNCTION note_api_key_changes();
 
+-- Addresses that changes of users are posted to, each with how far it is in the feed. Secrets are stored as they are, because they
+-- sign; the previous one signs too until rotated_until. begun_at is when it last began at a place of the feed, reset_at when its
+-- cursor expired. Times are milliseconds since the epoch. revision grows with each command.
+CREATE TABLE webhooks (
+  name text COLLATE "C" CONSTRAINT webhooks_primary_key PRIMARY KEY,
+  url text NOT NULL,
+  secret bytea NOT NULL,
+  previous_secret bytea,
+  rotated_until bigint,
+  revision bigint NOT NULL,
+  cursor text,
+  begun_at bigint NOT NULL,
+  reset_at bigint,
+  disabled text,
+  failures bigint NOT NULL,
+  failing_since bigint,
+  last_error text,
+  retry_at bigint,
+  CONSTRAINT webhooks_name_chars CHECK (length(name) BETWEEN 1 AND 64),
+  CONSTRAINT webhooks_disabled_reasons CHECK (disabled IN ('gone', 'copied', 'restored'))
+);
+
+-- Which process posts to webhooks, and a number that grows while it does. Nobody if the holder is empty.
+CREATE TABLE webhook_lease (
+  singleton smallint CONSTRAINT webhook_lease_primary_key PRIMARY KEY,
+  holder text NOT NULL,
+  beat bigint NOT NULL,
+  CONSTRAINT webhook_lease_singleton CHECK (singleton = 1)
+);
+
+INSERT INTO webhook_lease (singleton, holder, beat) VALUES (1, '', 0);
+
 -- Which clients a rule of the limits denies, and until when, in milliseconds since the epoch. lasts_ms is the length of
 -- the ban when it was made: even if the clock is set back, no more than that is left of it. A lifted ban has a negative length,
 -- and stays until it would have ended, so that each process finds it. Processes read the rows that changed last, by

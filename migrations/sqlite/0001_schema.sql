@@ -210,6 +210,38 @@ CREATE TRIGGER api_keys_deleted AFTER DELETE ON api_keys BEGIN
   ON CONFLICT (singleton) DO UPDATE SET mark = excluded.mark;
 END;
 
+-- Addresses that changes of users are posted to, each with how far it is in the feed. Secrets are stored as they are, because they
+-- sign; the previous one signs too until rotated_until. begun_at is when it last began at a place of the feed, reset_at when its
+-- cursor expired. Times are milliseconds since the epoch. revision grows with each command.
+CREATE TABLE webhooks (
+  name TEXT CONSTRAINT webhooks_primary_key PRIMARY KEY,
+  url TEXT NOT NULL,
+  secret BLOB NOT NULL,
+  previous_secret BLOB,
+  rotated_until INTEGER,
+  revision INTEGER NOT NULL,
+  cursor TEXT,
+  begun_at INTEGER NOT NULL,
+  reset_at INTEGER,
+  disabled TEXT,
+  failures INTEGER NOT NULL,
+  failing_since INTEGER,
+  last_error TEXT,
+  retry_at INTEGER,
+  CONSTRAINT webhooks_name_chars CHECK (length(name) BETWEEN 1 AND 64),
+  CONSTRAINT webhooks_disabled_reasons CHECK (disabled IN ('gone', 'copied', 'restored'))
+) STRICT, WITHOUT ROWID;
+
+-- Which process posts to webhooks, and a number that grows while it does. Nobody if the holder is empty.
+CREATE TABLE webhook_lease (
+  singleton INTEGER CONSTRAINT webhook_lease_primary_key PRIMARY KEY,
+  holder TEXT NOT NULL,
+  beat INTEGER NOT NULL,
+  CONSTRAINT webhook_lease_singleton CHECK (singleton = 1)
+) STRICT;
+
+INSERT INTO webhook_lease (singleton, holder, beat) VALUES (1, '', 0);
+
 -- Which clients a rule of the limits denies, and until when, in milliseconds since the epoch. lasts_ms is the length of the ban
 -- when it was made: even if the clock is set back, no more than that is left of it. A lifted ban has a negative length, and stays until
 -- it would have ended, so that each process finds it. Processes read the rows that changed last, by changed_at.

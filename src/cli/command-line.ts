@@ -20,6 +20,7 @@ import {
   write,
 } from './terminal/terminal.ts'
 import { addTransferCommands } from './transfer/transfer-commands.ts'
+import { addWebhookCommands } from './webhooks/webhook-commands.ts'
 
 const EPILOGUE = `
 Settings are environment variables, or lines of a .env file: see .env.example.
@@ -103,6 +104,7 @@ function createProgram(context: CommandContext, onHelp: (text: string) => void):
     })
   addServeCommand(program, context)
   addKeyCommands(program, context)
+  addWebhookCommands(program, context)
   addLimitsCommands(program, context)
   addTransferCommands(program, context)
   addDatabaseCommands(program, context)

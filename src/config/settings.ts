@@ -95,6 +95,7 @@ const SETTINGS = {
   ],
   /** Whether each request needs an API key. */
   apiKeys: ['API_KEYS', values.oneOf('off', 'required'), 'off'],
+  webhooks: ['WEBHOOKS', values.oneOf('on', 'off'), 'on'],
   /** `undefined` allows addresses and names of this machine while only it can connect, and any host otherwise. */
   allowedHosts: ['ALLOWED_HOSTS', values.hostNames],
   /** `undefined` without limits. The extension decides how the file is read. */

@@ -3,6 +3,7 @@ import type { BanStore } from '../limits/ban-store.ts'
 import type { UserImportStore } from '../users/transfer/user-import-store.ts'
 import type { UserChanges } from '../users/user-changes.ts'
 import type { UserRepository } from '../users/user-repository.ts'
+import type { WebhookStore } from '../webhooks/webhook.ts'
 import type { CopyStore } from './copy-store.ts'
 import type { Program } from './programs.ts'
 import type { Commit, StorageReport } from './storage-report.ts'
@@ -18,6 +19,7 @@ export interface Storage {
   readonly bans: BanStore
   readonly apiKeys: ApiKeyStore
   readonly copies: CopyStore
+  readonly webhooks: WebhookStore
   /**
    * A secret of 32 random bytes for the cursors of lists, or for the names of counters in Redis. The same for every process
    * that uses the database.

@@ -8,7 +8,13 @@ import type { Reply } from '../http/reply.ts'
 import { leavingOf, type Send, type StreamReply } from '../http/stream.ts'
 import { createChangeWatch, placeOf } from './change-watch.ts'
 import { decodeChangeCursor, encodeChangeCursor } from './cursor.ts'
-import type { ChangePage, ChangePosition, UserChange, UserChanges } from './user-changes.ts'
+import {
+  type ChangePage,
+  type ChangePosition,
+  changeJson,
+  type UserChange,
+  type UserChanges,
+} from './user-changes.ts'
 
 export const EVENT_STREAM_TYPE = 'text/event-stream'
 
@@ -154,6 +160,9 @@ export function createChangeFeed({ changes, maxWaiting, isAllowed }: ChangeFeedO
     },
     /** How many requests wait or stream now. */
     report: () => ({ waiting, streaming }),
+    /** Resolves once there may be a change after a position, or when `leaving` is aborted. For what follows in this process. */
+    untilNews: (after: ChangePosition, leaving: AbortSignal): Promise<unknown> =>
+      watch.wait({ after, ms: COMMENT_MS, leaving, isAllowed: () => true }),
     /** Call it after a write of this process. */
     touch: watch.touch,
     /** Answers those that wait, and breaks the streams off, also later ones. */
@@ -229,12 +238,6 @@ function answerOf(page: ChangePage) {
   const next = encodeChangeCursor(page.next)
   const data = page.changes.map(changeJson).join(',')
   return { next, body: `{"data":[${data}],"has_more":${page.hasMore},"next":"${next}"}` }
-}
-
-function changeJson({ id, user, deletedAt }: UserChange): string {
-  return user === undefined
-    ? `{"id":${id},"user":null,"deleted_at":"${deletedAt}"}`
-    : `{"id":${id},"user":${user}}`
 }
 
 function eventText({ id, user, deletedAt, position }: UserChange): string {

@@ -26,6 +26,18 @@ export interface UserChange {
   readonly deletedAt: string | undefined
 }
 
+/** A change as `GET /users/changes` shows it. */
+export function changeJson({ id, user, deletedAt }: UserChange): string {
+  return user === undefined
+    ? `{"id":${id},"user":null,"deleted_at":"${deletedAt}"}`
+    : `{"id":${id},"user":${user}}`
+}
+
+/** When it was made, ISO 8601 in UTC. */
+export function timeOf({ user, deletedAt }: UserChange): string {
+  return user === undefined ? String(deletedAt) : JSON.parse(user).updated_at
+}
+
 export interface ChangePage {
   readonly changes: readonly UserChange[]
   /** Where the next page starts. */

@@ -26,6 +26,7 @@ const DEFAULTS: Config = {
   keepAliveTimeoutMs: 65_000,
   changesRetentionMs: 30 * 86_400_000,
   apiKeys: 'off',
+  webhooks: 'on',
   allowedHosts: undefined,
   limitsFile: undefined,
   trustProxy: false,

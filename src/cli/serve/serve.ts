@@ -128,7 +128,12 @@ async function openAndServe(parts: ServeParts): Promise<number> {
   const { service, crash, management } = opened
   if ((await Promise.race([signals.first, crash])) === 'crash') return 1
   log.info('stopping')
-  const stopped = stopPorts(service.server, management, config.shutdownTimeoutMs)
+  const timeoutMs = config.shutdownTimeoutMs
+  const stopping = [
+    stopPorts(service.server, management, timeoutMs),
+    service.stopWebhooks(timeoutMs),
+  ]
+  const stopped = Promise.all(stopping).then(isComplete => isComplete.every(Boolean))
   const end = await Promise.race([stopped, signals.second, crash])
   if (end === true) log.info('stopped')
   else log.warn({ reason: end === false ? 'timeout' : end }, 'stopped with unanswered requests')

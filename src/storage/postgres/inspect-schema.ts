@@ -15,7 +15,8 @@ const TABLES = `
   FROM pg_class
   WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = current_schema()) AND relname IN (
     'users', 'users_summary', 'idempotency_keys', 'bans', 'signing_keys', 'imports', 'schema_migrations',
-    'unfinished_copies', 'api_keys', 'api_key_changes', 'words_rules', 'user_feed', 'user_changes')`
+    'unfinished_copies', 'api_keys', 'api_key_changes', 'webhooks', 'webhook_lease', 'words_rules', 'user_feed',
+    'user_changes')`
 
 /**
  * In one statement, because another process may be migrating. Other programs may have tables in the same schema, but not

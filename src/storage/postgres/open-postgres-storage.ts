@@ -5,6 +5,7 @@ import { createCallGate, through } from '../call-gate.ts'
 import { createApiKeyStore } from '../create-api-key-store.ts'
 import { createCopyStore } from '../create-copy-store.ts'
 import { createSigningKeys } from '../create-signing-keys.ts'
+import { createWebhookStore } from '../create-webhook-store.ts'
 import type { MigrateOptions, MigrationStatus } from '../database-tasks.ts'
 import { areWordsOlder, foldWords, foldWordsBeside } from '../fold-words.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
@@ -191,6 +192,8 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
       recordUses: through(writes, apiKeys.recordUses),
     }),
     copies: used(copies),
+    // What polls once a second is no use of the database.
+    webhooks: createWebhookStore(statements),
     signingKey: name => untilReachable(() => signingKey(name)),
     // A statement sees what was committed before it.
     readAnew: () => {},

@@ -1,6 +1,7 @@
 import { createApiKeyStore } from '../create-api-key-store.ts'
 import { createCopyStore } from '../create-copy-store.ts'
 import { createSigningKeys } from '../create-signing-keys.ts'
+import { createWebhookStore } from '../create-webhook-store.ts'
 import { foldWordsBeside } from '../fold-words.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { reportingCommits } from '../storage-report.ts'
@@ -94,6 +95,7 @@ export function createSqliteStorage(database: Database, options: OpenStorageOpti
       lastGivenId: LAST_GIVEN_ID.sqlite,
       reserveIds: RESERVE_IDS,
     }),
+    webhooks: createWebhookStore(statements),
     signingKey: createSigningKeys(statements),
     readAnew: view.end,
     untilReachable: work => work(),

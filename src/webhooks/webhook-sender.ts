@@ -1,0 +1,143 @@
+import { lookup } from 'node:dns'
+import { type ClientRequest, Agent as HttpAgent, request as httpRequest } from 'node:http'
+import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
+import { BlockList, isIP, type LookupFunction } from 'node:net'
+import { clearTimeout, setTimeout } from '../timers.ts'
+import { readVersion } from '../version.ts'
+
+/** What is kept of an answer. */
+export interface Receipt {
+  readonly status: number
+  /** The header as it came. */
+  readonly retryAfter: string | undefined
+}
+
+export interface SendOptions {
+  readonly body: string
+  readonly headers: Readonly<Record<string, string>>
+  /** Until the head of the answer is there. */
+  readonly timeoutMs: number
+  /** Ends it before that. */
+  readonly signal?: AbortSignal
+}
+
+/** Posts to one address, over a connection that is kept while one request follows another. */
+export type Sender = ReturnType<typeof createSender>
+
+/** Shorter than servers keep idle connections. */
+const IDLE_MS = 2000
+
+/** `resolve` looks up names, as that of `node:dns` does. */
+export function createSender(address: string, { resolve = lookup } = {}) {
+  const url = new URL(address)
+  // Nobody looks up an address that is a number.
+  const literal = url.hostname.replace(/^\[|\]$/g, '')
+  const isTls = url.protocol === 'https:'
+  const agentOptions = {
+    keepAlive: true,
+    maxSockets: 1,
+    timeout: IDLE_MS,
+    lookup: lookupAllowed(resolve),
+  }
+  const agent = isTls ? new HttpsAgent(agentOptions) : new HttpAgent(agentOptions)
+  const credentials = [url.username, url.password].map(decodeURIComponent).join(':')
+
+  function begin({ body, headers }: SendOptions, signal: AbortSignal): ClientRequest {
+    const request = (isTls ? httpsRequest : httpRequest)(url, {
+      method: 'POST',
+      agent,
+      signal,
+      ...(credentials !== ':' && { auth: credentials }),
+      headers: {
+        'Content-Type': 'application/json',
+        'Content-Length': Buffer.byteLength(body),
+        'User-Agent': `user-records-service/${readVersion()}`,
+        ...headers,
+      },
+    })
+    return request.end(body)
+  }
+
+  return {
+    /** Rejects with the reason in words if there is no answer. */
+    send: (options: SendOptions): Promise<Receipt> =>
+      new Promise((resolve, reject) => {
+        const { timeoutMs, signal } = options
+        const ending = new AbortController()
+        const end = (reason: unknown) => ending.abort(reason)
+        const timer = setTimeout(() => end(new Error(`no answer in ${timeoutMs} ms`)), timeoutMs)
+        const leave = () => end(signal?.reason)
+        signal?.addEventListener('abort', leave)
+        const attempt = (isRepeated: boolean): void => {
+          const request = begin(options, ending.signal)
+          let isDone = true
+          request.on('response', response => {
+            // Nobody reads the rest, and what does not end is cut off when the time is over.
+            response.on('error', () => {}).resume()
+            const { statusCode = 0, headers } = response
+            resolve({ status: statusCode, retryAfter: headers['retry-after'] })
+          })
+          request.on('error', (error: NodeJS.ErrnoException) => {
+            // The other side has closed a connection that was kept.
+            isDone = isRepeated || !request.reusedSocket || error.code !== 'ECONNRESET'
+            if (isDone) reject(ending.signal.aborted ? ending.signal.reason : error)
+            else attempt(true)
+          })
+          request.on('close', () => {
+            if (!isDone) return
+            clearTimeout(timer)
+            signal?.removeEventListener('abort', leave)
+          })
+        }
+        if (signal?.aborted) leave()
+        if (isRefusedAddress(literal)) end(refusal(literal))
+        attempt(false)
+      }),
+
+    close: (): void => agent.destroy(),
+  }
+}
+
+const REFUSED = new BlockList()
+for (const [network, prefix] of [
+  ['0.0.0.0', 8],
+  ['169.254.0.0', 16],
+  ['224.0.0.0', 4],
+  ['255.255.255.255', 32],
+] as const) {
+  REFUSED.addSubnet(network, prefix, 'ipv4')
+  // The same behind NAT64 (RFC 6052). Those mapped into IPv6 are found by themselves.
+  REFUSED.addSubnet(`64:ff9b::${network}`, 96 + prefix, 'ipv6')
+}
+for (const [network, prefix] of [
+  ['::', 128],
+  ['fe80::', 10],
+  ['ff00::', 8],
+  // Metadata of EC2.
+  ['fd00:ec2::254', 128],
+] as const) {
+  REFUSED.addSubnet(network, prefix, 'ipv6')
+}
+
+/** Whether an address is link-local, multicast or unspecified, as those of cloud metadata are. */
+export function isRefusedAddress(address: string): boolean {
+  const [plain = ''] = address.split('%')
+  return isIP(plain) !== 0 && REFUSED.check(plain, isIP(plain) === 6 ? 'ipv6' : 'ipv4')
+}
+
+function refusal(address: string): Error {
+  return new Error(`${address} is an address that webhooks may not have`)
+}
+
+/** Finds addresses of names, and refuses a name that has one that is refused. */
+function lookupAllowed(resolve: typeof lookup): LookupFunction {
+  return (hostname, options, callback) => {
+    resolve(hostname, { ...options, all: true }, (error, addresses) => {
+      const refused = addresses?.find(({ address }) => isRefusedAddress(address))
+      const failure = error ?? (refused && refusal(refused.address))
+      if (failure) callback(failure as NodeJS.ErrnoException, [])
+      else if (options.all) callback(null, addresses)
+      else callback(null, addresses[0]?.address ?? '', addresses[0]?.family)
+    })
+  }
+}

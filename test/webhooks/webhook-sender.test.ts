@@ -1,0 +1,84 @@
+import type { lookup } from 'node:dns'
+import { describe, expect, test } from 'vitest'
+import { createSender } from '../../src/webhooks/webhook-sender.ts'
+import { openReceiver } from '../support/webhook-receiver.ts'
+
+const REQUEST = { body: '{}', headers: {}, timeoutMs: 60_000 }
+
+/** Finds these addresses for every name. */
+function resolverTo(...addresses: string[]): typeof lookup {
+  const resolve = (_name: string, _options: object, found: (error: null, all: object[]) => void) =>
+    found(
+      null,
+      addresses.map(address => ({ address, family: address.includes(':') ? 6 : 4 })),
+    )
+  return resolve as unknown as typeof lookup
+}
+
+describe('a name', () => {
+  test.each([
+    ['169.254.169.254'],
+    ['127.0.0.1', 'fe80::1%lo'],
+    ['::ffff:169.254.169.254'],
+    ['64:ff9b::a9fe:a9fe'],
+    ['fd00:ec2::254'],
+    ['::'],
+    ['ff02::1'],
+    ['239.1.2.3'],
+  ])('that leads to %s is refused after it was resolved', async (...addresses) => {
+    const { url, posted } = await openReceiver()
+    const { port } = new URL(url)
+    const sender = createSender(`http://receiver.example:${port}`, {
+      resolve: resolverTo(...addresses),
+    })
+    await expect(sender.send(REQUEST)).rejects.toThrow('is an address that webhooks may not have')
+    expect(posted).toEqual([])
+  })
+
+  test('that leads to this machine or to a private network is not', async () => {
+    const { url, posted } = await openReceiver()
+    const { port } = new URL(url)
+    const resolve = resolverTo('127.0.0.1')
+    const sender = createSender(`http://receiver.example:${port}`, { resolve })
+    expect(await sender.send(REQUEST)).toEqual({ status: 204, retryAfter: undefined })
+    expect(posted).toHaveLength(1)
+    sender.close()
+  })
+})
+
+test('a connection is kept from one request to the next, and made anew if it was closed', async () => {
+  const ports = new Set<number | undefined>()
+  const { url } = await openReceiver(response => {
+    ports.add(response.socket?.remotePort)
+    response.writeHead(200).end('thanks')
+  })
+  const sender = createSender(url)
+  for (let at = 0; at < 3; at++) expect((await sender.send(REQUEST)).status).toBe(200)
+  expect(ports.size).toBe(1)
+  sender.close()
+  expect((await sender.send(REQUEST)).status).toBe(200)
+  expect(ports.size).toBe(2)
+  sender.close()
+})
+
+test('a receiver that does not answer in time is given up', async () => {
+  const { url } = await openReceiver(() => {})
+  const sender = createSender(url)
+  await expect(sender.send({ ...REQUEST, timeoutMs: 50 })).rejects.toThrow('no answer in 50 ms')
+  sender.close()
+})
+
+test('an answer counts once its head is there, and one that does not end is cut off', async () => {
+  let close = () => {}
+  const closed = new Promise<void>(resolve => {
+    close = resolve
+  })
+  const { url } = await openReceiver(response => {
+    response.on('close', close)
+    response.writeHead(200).write('more')
+  })
+  const sender = createSender(url)
+  expect((await sender.send({ ...REQUEST, timeoutMs: 500 })).status).toBe(200)
+  await closed
+  sender.close()
+})
