@@ -95,11 +95,16 @@ async function backup(terminal: Terminal, file: string): Promise<Outcome | numbe
 async function restore(terminal: Terminal, file: string): Promise<Outcome | number> {
   requireName(file)
   return runOnDatabase(terminal, ALONE, async tasks => {
-    const { setAside, pending } = await tasks.restore({ file })
+    const { setAside, pending, webhooks } = await tasks.restore({ file })
     const kept = setAside === undefined ? [] : [`${setAside}: the previous database`]
     return {
-      lines: [`${tasks.name}: restored from ${file}`, ...kept, ...pendingLines(pending)],
-      json: { database: tasks.name, backup: file, kept: setAside ?? null, pending },
+      lines: [
+        `${tasks.name}: restored from ${file}`,
+        ...kept,
+        ...disabledLines(webhooks),
+        ...pendingLines(pending),
+      ],
+      json: { database: tasks.name, backup: file, kept: setAside ?? null, pending, webhooks },
     }
   })
 }
@@ -151,7 +156,10 @@ function copy(terminal: Terminal, { from, to }: CopyFlags): Promise<Outcome | nu
     const seconds = (performance.now() - startedAt) / 1000
     const counts = tables.map(({ label, rows }) => counted(rows, label)).join(', ')
     return {
-      lines: [`${named.to}: ${counts}, verified, in ${seconds.toFixed(1)} s`],
+      lines: [
+        `${named.to}: ${counts}, verified, in ${seconds.toFixed(1)} s`,
+        ...disabledLines(tables.find(({ name }) => name === 'webhooks')?.rows ?? 0),
+      ],
       json: {
         ...named,
         ...Object.fromEntries(tables.map(({ name, rows }) => [name, rows])),
@@ -159,6 +167,12 @@ function copy(terminal: Terminal, { from, to }: CopyFlags): Promise<Outcome | nu
       },
     }
   })
+}
+
+/** Two databases with the same webhooks must not both post. */
+function disabledLines(webhooks: number): string[] {
+  if (webhooks === 0) return []
+  return [`${counted(webhooks, 'webhooks')} disabled until \`webhooks resume NAME\``]
 }
 
 /** While SQLite works on this thread, only the default action of a signal ends the process at once. */

@@ -3,6 +3,7 @@ import type { Ban } from '../limits/ban-store.ts'
 import type { ImportCheckpoint } from '../users/transfer/user-import-store.ts'
 import type { UserJson } from '../users/user-repository.ts'
 import { readWholeList } from '../users/whole-list.ts'
+import type { StoredWebhook } from '../webhooks/webhook.ts'
 import type { KeptCreate, SigningKey } from './copy-store.ts'
 import type { Storage } from './storage.ts'
 import { UnusableDatabase } from './unusable-database.ts'
@@ -107,6 +108,19 @@ const API_KEYS: CopiedPart<StoredApiKey> = {
   nameOf: ({ name }) => `the API key ${name}`,
 }
 
+const WEBHOOKS: CopiedPart<StoredWebhook> = {
+  name: 'webhooks',
+  label: 'webhooks',
+  async *read({ webhooks }) {
+    // Two databases must not both post.
+    yield (await webhooks.list()).map(webhook => ({ ...webhook, disabled: 'copied' }))
+  },
+  keep: async ({ webhooks }, items) => {
+    for (const webhook of items) await webhooks.create(webhook)
+  },
+  nameOf: ({ name }) => `the webhook ${name}`,
+}
+
 const SIGNING_KEYS: CopiedPart<SigningKey> = {
   label: 'signing keys',
   async *read({ copies }) {
@@ -122,5 +136,6 @@ export const COPIED_PARTS: readonly CopiedPart<unknown>[] = [
   CREATES,
   BANS,
   API_KEYS,
+  WEBHOOKS,
   SIGNING_KEYS,
 ] as unknown as readonly CopiedPart<unknown>[]

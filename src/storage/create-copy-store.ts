@@ -18,17 +18,18 @@ const INSERT_MARK = `INSERT INTO unfinished_copies (singleton, run) VALUES (1, $
 const DELETE_MARK = `DELETE FROM unfinished_copies WHERE run = $1 RETURNING run`
 
 /** Empty in a new database. It has signing keys of its own, which are replaced. */
-const TABLES = ['users', 'idempotency_keys', 'bans', 'api_keys']
+const TABLES = ['users', 'idempotency_keys', 'bans', 'api_keys', 'webhooks']
 
 const HAS_ROWS = TABLES.map(name => `EXISTS (SELECT 1 FROM ${name})`).join(' OR ')
 
-const NOT_EMPTY = 'it is not empty: it has users, idempotency keys, bans or API keys, or had users'
+const NOT_EMPTY =
+  'it is not empty: it has users, idempotency keys, bans, API keys or webhooks, or had users'
 
 /** Short enough for a statement of any service. */
 const DELETE_USERS = `
   DELETE FROM users WHERE id IN (SELECT id FROM users ORDER BY id LIMIT 2000) RETURNING id`
 
-const DELETE_REST = ['idempotency_keys', 'bans', 'api_keys', 'signing_keys', 'imports'].map(
+const DELETE_REST = [...TABLES.slice(1), 'signing_keys', 'imports'].map(
   name => `DELETE FROM ${name}`,
 )
 

@@ -39,8 +39,6 @@ const REPLAY = `
 const RESUME = `
   UPDATE webhooks SET disabled = NULL, ${NO_FAILURE}, revision = revision + 1 WHERE name = $1 RETURNING name`
 
-const DISABLE_ALL = `UPDATE webhooks SET disabled = $1, revision = revision + 1 WHERE true RETURNING name`
-
 const RECORD = `
   UPDATE webhooks SET cursor = $4, begun_at = $5, reset_at = $6, disabled = $7, failures = $8, failing_since = $9,
     last_error = $10, retry_at = $11
@@ -95,7 +93,6 @@ export function createWebhookStore({ read, write, transaction }: SharedStatement
     rotate: (name, secret, rotatedUntil) => changesOne(ROTATE, [name, secret, rotatedUntil]),
     replay: (name, begunAt) => changesOne(REPLAY, [name, begunAt]),
     resume: name => changesOne(RESUME, [name]),
-    disableAll: async why => (await write(DISABLE_ALL, [why])).length,
     record: ({ name, revision }, progress, holder) =>
       changesOne(RECORD, [name, revision, holder, ...progressValues(progress)]),
     lease: async () => {

@@ -37,6 +37,8 @@ export interface Restored {
   readonly setAside: string | undefined
   /** Names of the migrations that the restored database still lacks. */
   readonly pending: readonly string[]
+  /** How many webhooks are disabled until they are resumed. */
+  readonly webhooks: number
 }
 
 export interface CheckReport {

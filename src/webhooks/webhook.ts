@@ -61,8 +61,6 @@ export interface WebhookStore {
   replay(name: string, begunAt: number): Promise<boolean>
   /** Enables it, and forgets its failures. Returns as `remove`. */
   resume(name: string): Promise<boolean>
-  /** Disables all, for the database that a copy or a restore has made. Returns how many there are. */
-  disableAll(why: Disabled): Promise<number>
   /**
    * Stores the progress of a webhook. Returns `false`, without a change, if it has another revision by now or `holder` has lost
    * the lease.

@@ -74,12 +74,6 @@ describe('WebhookStore', () => {
     expect(await store.list()).toEqual([webhookNamed('hook', { revision: 1 })])
   })
 
-  test('disableAll disables each, and says how many there are', async () => {
-    const { store } = await open(webhookNamed('a'), webhookNamed('b', { disabled: 'gone' }))
-    expect(await store.disableAll('copied')).toBe(2)
-    expect((await store.list()).map(({ disabled }) => disabled)).toEqual(['copied', 'copied'])
-  })
-
   test('what is not there is neither changed nor removed', async () => {
     const { store } = await open(webhookNamed('hook'))
     const calls = [

@@ -12,7 +12,8 @@ import { fillWithUsers } from './fill-users.ts'
 export const REFUSALS = {
   unreleased: 'an unreleased version made it',
   unfinished: 'it is an unfinished copy: run `copy` again, or delete it',
-  notEmpty: 'it is not empty: it has users, idempotency keys, bans or API keys, or had users',
+  notEmpty:
+    'it is not empty: it has users, idempotency keys, bans, API keys or webhooks, or had users',
 }
 
 /** What `copy` copies, and the used ids. */

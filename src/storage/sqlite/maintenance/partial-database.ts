@@ -27,10 +27,10 @@ export function leaveWal(path: string): void {
 }
 
 /** Opens such a file for some work. */
-export function withDatabase(path: string, work: (database: Database) => void): void {
+export function withDatabase<T>(path: string, work: (database: Database) => T): T {
   const database = new Database(path)
   try {
-    work(database)
+    return work(database)
   } finally {
     database.close()
   }

@@ -50,6 +50,9 @@ const KEPT = '.replaced-'
 const BEGIN_LATER_REVISION = `
   UPDATE users_summary SET revision = max(revision + 1, ?) WHERE singleton = 1`
 
+/** Two databases must not both post. */
+const DISABLE_WEBHOOKS = `UPDATE webhooks SET disabled = 'restored', revision = revision + 1`
+
 /**
  * Replaces a database by a checked copy of a backup, under the exclusive lock of the old one: the old file gets a second name,
  * then the copy gets its first. However this process ends, the path leads to all of the old database or all of the new one.
@@ -69,8 +72,8 @@ export async function restoreDatabase(options: RestoreOptions): Promise<Restored
   })
   return withPartialDatabase(path, async partial => {
     const pending = await copyVerified(partial, options)
-    const setAside = await explainErrors(() => replace(path, { partial, now: options.now() }))
-    return { setAside, pending }
+    const replaced = await explainErrors(() => replace(path, { partial, now: options.now() }))
+    return { ...replaced, pending }
   })
 }
 
@@ -142,21 +145,24 @@ async function lockOutOfWal(path: string): Promise<Database> {
   }
 }
 
-/** Returns where the previous database is, if there was one. */
+/** Returns where the previous database is, if there was one, and how many webhooks of the new one are disabled. */
 async function replace(
   path: string,
   { partial, now }: { readonly partial: string; readonly now: number },
-): Promise<string | undefined> {
+): Promise<Pick<Restored, 'setAside' | 'webhooks'>> {
   createPrivately(path)
   const database = await lockOutOfWal(path)
   try {
     const hasContent = Number(database.pragma('page_count', { simple: true })) > 1
     const least = Math.max(now, revisionIn(database) + 1)
-    withDatabase(partial, copy => beginLaterRevision(copy, least))
+    const webhooks = withDatabase(partial, copy => {
+      beginLaterRevision(copy, least)
+      return copy.prepare(DISABLE_WEBHOOKS).run().changes
+    })
     removeSecondNames(path)
-    const kept = hasContent ? freeName(path, now) : undefined
-    replaceFile(path, { partial, kept })
-    return kept
+    const setAside = hasContent ? freeName(path, now) : undefined
+    replaceFile(path, { partial, kept: setAside })
+    return { setAside, webhooks }
   } finally {
     database.close()
   }
