@@ -42,6 +42,7 @@ describe('a copy', () => {
       ['idempotency_keys', Math.floor(users / 2) + 1],
       ['bans', 5],
       ['api_keys', 5],
+      ['webhooks', 2],
     ])
     expect(first.lastId).toBe(users)
   })
@@ -80,6 +81,7 @@ describe('a copy', () => {
     'it was written to meanwhile': `UPDATE users SET name = 'Late', updated_at = '2031-01-01T00:00:00.000Z' WHERE id = 3`,
     'after the copy its users differ': `UPDATE users SET password_digest = '$late' WHERE id = 3`,
     'after the copy it has 5 API keys instead of 4': `DELETE FROM api_keys WHERE name = 'web'`,
+    'after the copy its webhooks differ': `UPDATE webhooks SET url = 'https://late.example/' WHERE name = 'a'`,
     'after the copy its bans differ': `UPDATE bans SET lasts_ms = 77 WHERE rule = 'login'`,
     'after the copy its signing keys differ': `UPDATE signing_keys SET key = randomblob(32)`,
   }

@@ -25,6 +25,9 @@ const TABLES = {
   bans: 'SELECT rule, client_key, ends_at, lasts_ms FROM bans ORDER BY 1, 2',
   apiKeys: `
     SELECT name, key_hash, scopes, created_at, expires_at, last_used_at FROM api_keys ORDER BY name`,
+  // Those of a copy are disabled.
+  webhooks:
+    'SELECT name, url, secret, previous_secret, rotated_until, revision, cursor, begun_at, failures FROM webhooks ORDER BY 1',
   signingKeys: 'SELECT name, key FROM signing_keys ORDER BY name',
   lastId: `SELECT seq FROM sqlite_sequence WHERE name = 'users'`,
 }
@@ -49,6 +52,10 @@ const INSERT_BAN = `INSERT INTO bans (rule, client_key, ends_at, lasts_ms) VALUE
 const INSERT_API_KEY = `
   INSERT INTO api_keys (name, key_hash, scopes, created_at, expires_at, last_used_at)
   VALUES (?, ?, ?, ?, ?, ?)`
+
+const INSERT_WEBHOOK = `
+  INSERT INTO webhooks (name, url, secret, previous_secret, rotated_until, revision, cursor, begun_at, failures)
+  VALUES (?, 'https://example.com/', ?, ?, ?, 3, ?, 1, 2)`
 
 /** Without their hashes. Engines that compare by other rules than bytes sort these names differently. */
 const API_KEYS = [
@@ -96,6 +103,9 @@ export async function makeCopySource(path: string, users = 25): Promise<void> {
     for (const ban of BANS) insertBan.run(ban)
     database.prepare('INSERT INTO signing_keys VALUES (?, ?)').run('cursor', randomBytes(32))
     for (const [name, ...rest] of API_KEYS) insertApiKey.run(name, randomBytes(32), ...rest)
+    const insertWebhook = database.prepare(INSERT_WEBHOOK)
+    insertWebhook.run('a', randomBytes(32), randomBytes(32), 1_900_000_000_000, 'cursor')
+    insertWebhook.run('b', randomBytes(32), null, null, null)
   })()
   database.close()
   made.set(users, readFileSync(path))

@@ -27,7 +27,7 @@ describe('copy', () => {
     const before = copiedContent(from)
     const stdout = await stdoutOf(copy(cwd))
     expect(stdout).toMatch(
-      /^file:to\.db: 23 users, 13 idempotency keys, 5 bans, 5 API keys, verified, in [\d.]+ s\n$/,
+      /^file:to\.db: 23 users, 13 idempotency keys, 5 bans, 5 API keys, 2 webhooks, verified, in [\d.]+ s\n2 webhooks disabled until `webhooks resume NAME`\n$/,
     )
     expect(filesOf(to)).toEqual(['to.db'])
     expect([copiedContent(to), copiedContent(from)]).toEqual([before, before])
@@ -35,7 +35,7 @@ describe('copy', () => {
     rmSync(to)
     expect(JSON.parse((await copy(cwd, '--json')).stdout)).toEqual({
       ...{ from: 'from.db', to: 'file:to.db', last_id: 25 },
-      ...{ users: 23, idempotency_keys: 13, bans: 5, api_keys: 5 },
+      ...{ users: 23, idempotency_keys: 13, bans: 5, api_keys: 5, webhooks: 2 },
       checksum: expect.stringMatching(/^[0-9a-f]{64}$/),
       seconds: expect.any(Number),
     })

@@ -18,6 +18,7 @@ import { emailsIn, execute, filesOf, modeOf } from '../../support/databases.ts'
 import { ask } from '../../support/json-requests.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
 import { stderrOf, stdoutOf } from '../../support/run-command.ts'
+import { addWebhook, listWebhooks } from '../../support/webhook-receiver.ts'
 
 const OLD_USERS = 7
 
@@ -58,6 +59,15 @@ test('restore replaces the database with the backup, keeps the previous one, and
   expect(readFileSync(place.file).equals(before)).toBe(true)
   expect((await restore(place)).code).toBe(0)
   expect(keptIn(place)).toHaveLength(2)
+})
+
+test('restore leaves webhooks disabled, and says how many', async () => {
+  const place = placeWithBackup()
+  await addWebhook(place.path, 'search', 'https://example.com/')
+  expect((await place.run('backup', 'with.db')).code).toBe(0)
+  const stdout = await stdoutOf(place.run('restore', 'with.db'))
+  expect(stdout).toContain('1 webhook disabled until `webhooks resume NAME`\n')
+  expect(await listWebhooks(place.path)).toMatchObject([{ name: 'search', state: 'restored' }])
 })
 
 test('restore creates what is missing, and takes an empty file for no database', async () => {
