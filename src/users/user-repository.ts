@@ -191,7 +191,7 @@ export interface UserRepository {
   /** Returns whether there was such a user. Throws `version_mismatch`. */
   delete(id: number, precondition?: Precondition): Promise<boolean>
 
-  /** Deletes users, each id once, in one transaction. Returns the ids of those that there were. */
+  /** Deletes users, one or more ids, each once, in one transaction. Returns the ids of those that there were. */
   deleteAll(ids: readonly number[]): Promise<readonly number[]>
 
   /**

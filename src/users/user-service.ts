@@ -180,7 +180,8 @@ export function createUserService(options: UserServiceOptions) {
     /** Deletes the users that a query names. Throws `query_invalid`. Returns the ids as they were sent, each with its status. */
     deleteMany: async (parameters: readonly SentParameter[]): Promise<readonly Deleted[]> => {
       const ids = parseDeletion(parameters)
-      const deleted = new Set(await users.deleteAll(ids.map(Number).filter(Number.isSafeInteger)))
+      const possible = ids.map(Number).filter(Number.isSafeInteger)
+      const deleted = new Set(possible.length > 0 ? await users.deleteAll(possible) : [])
       return ids.map(id => ({ id, status: deleted.has(Number(id)) ? 204 : 404 }))
     },
 
