@@ -88,9 +88,10 @@ export async function foldWords(
     const through = Number(users.at(-1)?.[0])
     if (users.length > 0) onStep?.({ isComplete: false, through, lastId })
     after = users[USERS_A_STEP - 1]?.[0]
-    if (isBeside && after !== undefined) {
-      const pause = { ref: false, ...(signal && { signal }) }
-      await sleep(performance.now() - startedAt, undefined, pause)
+    if (after !== undefined) {
+      // Without any pause a signal would not be seen. A process that does nothing else must not end meanwhile.
+      const pauseMs = isBeside ? performance.now() - startedAt : 0
+      await sleep(pauseMs, undefined, { ref: !isBeside, ...(signal && { signal }) })
     }
   }
   await transaction(() => ask(NOTE_RULES), { writes: 0 })

@@ -132,18 +132,19 @@ test.each([
   },
 )
 
-test('migrate ends by SIGTERM with 143, and goes on where it was', async () => {
+test('migrate --reindex ends by SIGTERM with 143, and begins again', async () => {
   const { cwd, ended } = await until(async () => {
     const cwd = temporaryFolder()
     const path = join(cwd, 'data', 'users.db')
     makeDatabase(path, { users: MANY })
+    execute(path, `UPDATE users SET words = 'wrong'`)
     const begun = () => filesOf(path).some(name => name.endsWith('-wal'))
-    const ended = await signalled('SIGTERM', { cwd, args: ['migrate'] }, begun)
+    const ended = await signalled('SIGTERM', { cwd, args: ['migrate', '--reindex'] }, begun)
     // A signal that comes before it is awaited, or after the work, says nothing.
     return ended.code !== 0 && ended.code !== null && { cwd, ended }
   })
   expect(ended).toMatchObject({ code: 143, stdout: '' })
-  expect(await run({ cwd, args: ['migrate'] })).toMatchObject({ code: 0 })
+  expect(await run({ cwd, args: ['migrate', '--reindex'] })).toMatchObject({ code: 0 })
   await expectSound(cwd)
 })
 
