@@ -5,7 +5,7 @@ import { type Actions, Panel } from './panel.tsx'
 import { type Column, Table } from './table.tsx'
 import type { UsersPart } from './use-stored-user.ts'
 import { describeNone, searchParameters } from './user-search.ts'
-import { fetchUsers, type User, type UserPage } from './users-service.ts'
+import { deleteUsers, fetchCsv, fetchUsers, type User, type UserPage } from './users-service.ts'
 
 const PER_PAGE = 50
 
@@ -18,6 +18,9 @@ export function UserList({ item, actions, news, now }: UsersPart) {
   const [sort, setSort] = useState('-created_at')
   /** The queries of the pages after the first one, up to that which is shown. */
   const [later, setLater] = useState<readonly string[]>([])
+  const [chosen, setChosen] = useState<ReadonlySet<number>>(new Set())
+  /** Why users could not be deleted or saved. */
+  const [trouble, setTrouble] = useState<string>()
   const field = useRef<HTMLInputElement>(null)
   const typing = useRef(0)
   const first = { per_page: `${PER_PAGE}`, sort, ...searchParameters(search) }
@@ -62,14 +65,44 @@ export function UserList({ item, actions, news, now }: UsersPart) {
       {name}
     </a>
   )
+  const choice = ({ id, name }: User) => (
+    <input
+      type="checkbox"
+      aria-label={`Choose ${name}`}
+      checked={chosen.has(id)}
+      onChange={({ currentTarget: { checked } }) =>
+        setChosen(new Set(checked ? [...chosen, id] : [...chosen].filter(other => other !== id)))
+      }
+    />
+  )
   const columns = [
-    sorted('name', 'Name', link),
+    sorted('name', 'Name', user => [choice(user), link(user)]),
     sorted('email', 'E-mail', ({ email }) => email),
     sorted('id', 'Id', ({ id }) => id),
     sorted('created_at', 'Created', user => ago(user.created_at)),
     sorted('updated_at', 'Updated', user => ago(user.updated_at)),
   ]
   const { users, next, failure } = answer ?? {}
+  const ids = (users ?? []).flatMap(({ id }) => (chosen.has(id) ? [id] : []))
+  const several = ids.length === 1 ? '1 user' : `${ids.length} users`
+
+  async function attempt(work: () => Promise<void>): Promise<void> {
+    setTrouble(undefined)
+    await work().catch(error => setTrouble(actions.explain(error).message))
+  }
+
+  async function deleteChosen(): Promise<void> {
+    if (!window.confirm(`Delete ${several}? This cannot be undone.`)) return
+    await deleteUsers(ids)
+    setChosen(new Set())
+  }
+
+  async function saveCsv(): Promise<void> {
+    const href = URL.createObjectURL(await fetchCsv(searchParameters(search)))
+    Object.assign(document.createElement('a'), { href, download: 'users.csv' }).click()
+    window.setTimeout(() => URL.revokeObjectURL(href), 60_000)
+  }
+
   const turns = [
     { text: 'Previous page', isOff: later.length === 0, to: () => later.slice(0, -1) },
     { text: 'Next page', isOff: !isNewest || !next, to: () => [...later, next ?? ''] },
@@ -109,7 +142,18 @@ export function UserList({ item, actions, news, now }: UsersPart) {
             {text}
           </button>
         ))}
+        <button type="button" disabled={ids.length === 0} onClick={() => attempt(deleteChosen)}>
+          {ids.length === 0 ? 'Delete chosen' : `Delete ${several}`}
+        </button>
+        <button type="button" onClick={() => attempt(saveCsv)}>
+          Save as CSV
+        </button>
       </div>
+      {trouble !== undefined && (
+        <p class="bad" role="alert">
+          {trouble}
+        </p>
+      )}
     </Panel>
   )
 }

@@ -1,4 +1,4 @@
-import { request } from './service.ts'
+import { Refusal, readToken, request } from './service.ts'
 
 /** A user, as `GET /users/{id}` answers. */
 export interface User {
@@ -56,6 +56,21 @@ export async function createUsers(users: readonly UserFields[]): Promise<readonl
 /** Throws as `saveUser`. */
 export async function deleteUser({ id, etag }: StoredUser): Promise<void> {
   await request('DELETE', `users/${id}`, { headers: { 'If-Match': etag } })
+}
+
+/** Deletes up to 100 users at once, or none if it throws. */
+export async function deleteUsers(ids: readonly number[]): Promise<void> {
+  await request('DELETE', `users?id=${ids}`)
+}
+
+/** All users that parameters of the list find, as a file for spreadsheets. */
+export async function fetchCsv(parameters: Record<string, string>): Promise<Blob> {
+  const token = readToken()
+  const authorization = token === undefined ? {} : { Authorization: `Bearer ${token}` }
+  const headers = { Accept: 'text/csv', ...authorization }
+  const response = await fetch(`users?${new URLSearchParams(parameters)}`, { headers })
+  if (response.ok) return response.blob()
+  throw new Refusal(response.status, await response.json().catch(() => undefined))
 }
 
 function withVersion({ body, headers }: Awaited<ReturnType<typeof request>>): StoredUser {

@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import type { Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
@@ -139,6 +140,39 @@ describe.skipIf(!canOpenPages)('GET /#users in a browser', () => {
       await shows('users-found', 'No user has the address ann@example.com.')
     },
   )
+
+  test('deletes several after one question that says how many, and saves what a search finds as CSV', async () => {
+    const cid = newUserBody({ name: '=Cid', email: 'cid@example.com' })
+    const { page, shows, http } = await openUsers({ users: [ANN, BOB, cid] })
+    const questions: string[] = []
+    page.on('dialog', dialog => {
+      questions.push(dialog.message())
+      void dialog[questions.length < 2 ? 'dismiss' : 'accept']()
+    })
+    await page.getByLabel('Choose Ann').check()
+    await page.getByLabel('Choose Bob').check()
+    const button = page.getByRole('button', { name: 'Delete 2 users' })
+    await button.click()
+    expect((await http.get('/users')).body).toHaveLength(3)
+    await button.click()
+    await shows('users-found', '1 user')
+    expect(questions).toEqual(Array(2).fill('Delete 2 users? This cannot be undone.'))
+    expect((await http.get('/users')).body).toMatchObject([{ name: '=Cid' }])
+
+    await http.post('/users').send(ANN).expect(201)
+    await shows('users-found', '2 users')
+    await page.getByLabel(SEARCH).fill('cid')
+    await shows('users-found', '1 user')
+    const saving = page.waitForEvent('download')
+    await page.getByRole('button', { name: 'Save as CSV' }).click()
+    const download = await saving
+    expect(download.suggestedFilename()).toBe('users.csv')
+    const lines = readFileSync(await download.path(), 'utf8')
+      .trim()
+      .split('\r\n')
+    expect(lines).toHaveLength(2)
+    expect(lines[1]).toContain("'=Cid")
+  })
 
   test('asks once when typing pauses, for words, an address or an id', async () => {
     const { page, shows, rowsOf } = await openUsers()
