@@ -33,7 +33,7 @@ export function guardRule(
   rule: CompiledRule & Partial<CompiledCounter>,
   { store, notices, tallies }: RuleParts,
 ) {
-  const { type, name, isDryRun } = rule
+  const { type, name } = rule
   const tally = tallyOf(tallies, rule)
   const keyOf = (request: Request) => (store === undefined ? undefined : rule.keyOf?.(request))
 
@@ -112,8 +112,7 @@ export function guardRule(
 
     /** Reports that the rule refuses a request or, in a dry run, would refuse it. */
     refuse: (state: LimitState, logFields?: object): void => {
-      if (isDryRun) tally.wouldRefuse++
-      else tallyRefusal(tally, state)
+      tallyRefusal(tally, state)
       const notice = noticeOf(rule, state)
       notices.publish(notice)
       notices.mark(notice, logFields)

@@ -1,12 +1,17 @@
+import { finished } from 'node:stream'
 import type { NextFunction, RequestHandler, Response } from 'express'
 import { rateLimit } from 'express-rate-limit'
+import { type ErrorDetails, ServiceError } from '../errors.ts'
+import { fixedHeaders } from '../http/reply.ts'
 import { counterText } from './counter-store.ts'
-import { denyOverLimit, reportOverLimit } from './deny-over-limit.ts'
 import { guardRule, type RuleParts } from './guard-rule.ts'
+import { secondsUntil } from './limit-headers.ts'
+import { noticeOf } from './notices.ts'
 import { needsBody } from './rules/client-key.ts'
 import type { LimitRule } from './rules/filter-rule.ts'
+import type { FixedAnswer } from './rules/limits-file.ts'
 import { factsOf, type LimitState } from './rules/request-facts.ts'
-import { tallyPass, tallyRefusal } from './tallies.ts'
+import { type Tally, tallyOf, tallyPass, tallyRefusal } from './tallies.ts'
 
 /**
  * The handlers of a throttle or of a limit on a route: the middleware of express-rate-limit, and what is done with a request that
@@ -80,12 +85,52 @@ export function limitMany(rule: LimitRule, parts: RuleParts): RequestHandler {
 
 /** Lets a request pass that a rule has counted under one or several keys, or denies it. */
 function decideByCount(rule: LimitRule, parts: RuleParts) {
-  const { type, isDryRun } = rule
-  const { tally } = guardRule(rule, parts)
-  const deny = denyOverLimit(rule, parts)
-  const report = reportOverLimit(rule, parts)
+  const { notices, showLimits, steadyNow } = parts
+  const { type, name, isDryRun, answer } = rule
+  const tally = tallyOf(parts.tallies, rule)
   const hasHeaders = type === 'rateLimit' && !isDryRun
   const leftOf = ({ limit, count = 0 }: LimitState) => limit - count
+  const deny =
+    typeof answer === 'function'
+      ? denyByFunction(answer, tally, error => notices.functionFailed(rule, error))
+      : denyFixed(name, answer, tally)
+
+  /** Reports a request that is over the limit. */
+  function report(state: LimitState): void {
+    const { count = 0, limit, amount } = state
+    tally.counted += amount
+    const notice = noticeOf(rule, state)
+    notices.publish(notice)
+    notices.mark(notice)
+    // Counts are exact, so one request alone sees this one.
+    if (count - amount <= limit) notices.writeLine('warn', notice, 'limit exceeded')
+  }
+
+  /** `canFit` says whether the request fits into an empty window. */
+  function refuse(state: LimitState, canFit: boolean, response: Response, next: NextFunction) {
+    const { request, key = '', count = 0, limit, resetTime } = state
+    const { line } = request
+    const facts = factsOf(request)
+    report(state)
+    if (isDryRun) {
+      tallyRefusal(tally, state)
+      return next()
+    }
+    facts.show(rule, state)
+    showLimits(request)
+    // The key without what only the store needs.
+    request.rateLimit = { limit, used: count, remaining: 0, resetTime, key }
+    const retryAfter = String(secondsUntil(resetTime, steadyNow()))
+    deny(state, canFit ? { 'Retry-After': retryAfter } : {}, response, error => {
+      if (error === undefined) {
+        // A limit on a route has its headers whenever it counts.
+        if (type === 'throttle') facts.shown?.delete(rule)
+        showLimits(request)
+        request.line = line
+      }
+      next(error)
+    })
+  }
 
   /** `countedBefore` says for how many of what it counts as the request has been let pass before. */
   return (
@@ -102,14 +147,118 @@ function decideByCount(rule: LimitRule, parts: RuleParts) {
       if (leftOf(state) >= 0) tallyPass(tally, state.amount)
       else {
         report(state)
-        if (!isDryRun) tallyRefusal(tally, state)
+        tallyRefusal(tally, state)
       }
     }
     if (leftOf(tightest) < 0) {
       const canFit = counted.every(({ amount, limit }) => amount + countedBefore <= limit)
-      return deny({ state: tightest, canFit }, response, next)
+      return refuse(tightest, canFit, response, next)
     }
     tallyPass(tally, tightest.amount)
     next()
   }
+}
+
+/** Answers a request that is over a limit. `retryHeaders` say when it may come again. */
+type Deny = (
+  state: LimitState,
+  retryHeaders: Readonly<Record<string, string>>,
+  response: Response,
+  next: NextFunction,
+) => void
+
+/** Answers 429, or what the rule has under `with`. */
+function denyFixed(rule: string, answer: FixedAnswer | undefined, tally: Tally): Deny {
+  // What never changes is made once.
+  const details: ErrorDetails = { violatedPolicies: [rule], ...(answer && detailsOf(answer)) }
+  return (state, retryHeaders, _response, next) => {
+    tallyRefusal(tally, state)
+    const headers = { ...retryHeaders, ...details.headers }
+    next(new ServiceError('rate_limited', { ...details, headers }))
+  }
+}
+
+/**
+ * Lets a function of the rule answer. The request passes if it calls its `next`, or throws before it has begun to answer;
+ * `onFailure` gets what it throws.
+ */
+function denyByFunction(
+  handler: RequestHandler,
+  tally: Tally,
+  onFailure: (error: unknown) => void,
+): Deny {
+  return (state, retryHeaders, response, next) => {
+    const { request } = state
+    // The request counts as refused unless the function lets it pass, also if its client leaves.
+    let isDecided = false
+    const decide = (outcome: 'passed' | 'refused') => {
+      if (isDecided) return
+      isDecided = true
+      if (outcome === 'passed') tally.passed += state.amount
+      else tallyRefusal(tally, state)
+    }
+    finished(response, () => decide('refused'))
+    const { Vary: _vary, ...fixed } = fixedHeaders(request.id)
+    const headers = { ...fixed, ...request.replyHeaders, ...retryHeaders }
+    for (const [name, value] of Object.entries(headers)) response.setHeader(name, value)
+    const vary = response.getHeader('Vary')
+    response.vary('Accept')
+    // Other denials get their reason in `writeReply`, which the function does not use.
+    request.line = { ...request.line, reason: 'rate_limited' }
+    let isHandedOn = false
+
+    /** The `next` of the function. In Express two words skip the rest of a route or router, and every handler that could answer. */
+    function handOn(given?: unknown): void {
+      if (isHandedOn) return
+      const error = given && given !== 'route' && given !== 'router' ? given : undefined
+      if (response.headersSent) {
+        // Headers that were sent cannot be taken back, and nobody else may answer.
+        if (error !== undefined) onFailure(error)
+        if (!response.writableEnded) response.destroy()
+        return
+      }
+      isHandedOn = true
+      for (const name of Object.keys(headers)) response.removeHeader(name)
+      if (vary === undefined) response.removeHeader('Vary')
+      else response.setHeader('Vary', vary)
+      if (error === undefined) decide('passed')
+      next(error)
+    }
+
+    function handleFailure(error: unknown): void {
+      onFailure(error)
+      handOn()
+    }
+
+    // Such as that of a write after the end, which nobody else handles.
+    response.on('error', onFailure)
+    // Synchronous on purpose: a rejected promise would leave the client waiting.
+    try {
+      Promise.resolve(handler(request, response, handOn)).catch(handleFailure)
+    } catch (error) {
+      handleFailure(error)
+    }
+  }
+}
+
+/**
+ * Headers that a reply may have too, as it spells them: a header of the rule replaces one only if the spelling is the
+ * same.
+ */
+const REPLY_HEADERS = [
+  ...['Cache-Control', 'Content-Length', 'Content-Security-Policy', 'Content-Type', 'RateLimit'],
+  ...['RateLimit-Policy', 'Retry-After', 'Vary', 'X-Content-Type-Options', 'X-Request-Id'],
+]
+
+function detailsOf(answer: FixedAnswer): ErrorDetails {
+  if ('redirect' in answer) {
+    const { redirect, alert } = answer
+    const headers = { Location: redirect }
+    return { status: 302, headers, ...(alert !== undefined && { message: alert }) }
+  }
+  const named = Object.entries(answer.headers ?? {}).map(([name, value]) => [
+    REPLY_HEADERS.find(each => each.toLowerCase() === name.toLowerCase()) ?? name,
+    value,
+  ])
+  return { ...answer, headers: Object.fromEntries(named) }
 }

@@ -66,11 +66,18 @@ export function tallyPass(tally: Tally, amount = 1): void {
   tally.passed += amount
 }
 
-/** Adds a request that the rule refuses. Its client is known by its address where the rule does not count. */
+/**
+ * Adds a request that the rule refuses or, in a dry run, would refuse. Its client is known by its address where the rule does
+ * not count.
+ */
 export function tallyRefusal(
   tally: Tally,
   { key, request, amount }: Pick<LimitState, 'key' | 'request' | 'amount'>,
 ) {
+  if (tally.isDryRun) {
+    tally.wouldRefuse += amount
+    return
+  }
   tally.refused += amount
   tally.clients?.add(key ?? factsOf(request).ipKey)
 }

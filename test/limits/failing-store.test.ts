@@ -77,7 +77,7 @@ async function serve(limits: LimitsFile, store: CounterStore) {
   const app = express()
     .use(limiter.filter)
     .get('/users', limiter.limit('list'), (request, response) => {
-      writeReply(Object.assign(request, { id: '1' }), response, { status: 200 })
+      writeReply(Object.assign(request, { id: '1', arrival: { at: 0 } }), response, { status: 200 })
     })
     .use(answerFailure)
   return {

@@ -18,7 +18,7 @@ import { ownCopy } from '../rules/memoize.ts'
 import type { LimitState } from '../rules/request-facts.ts'
 import { count, duration } from '../rules/rule-values.ts'
 import { tallyPass } from '../tallies.ts'
-import { BLOCKED } from './blocklist-rule.ts'
+import { BLOCKED } from './match-rules.ts'
 
 const shape = {
   ...answeredShape,

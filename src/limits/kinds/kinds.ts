@@ -1,10 +1,8 @@
 import type { z } from 'zod'
 import type { FileRule, RuleKind } from '../rules/filter-rule.ts'
 import { bans } from './ban-rule.ts'
-import { blocklist } from './blocklist-rule.ts'
-import { rateLimits } from './rate-limit-rule.ts'
-import { safelist } from './safelist-rule.ts'
-import { throttle } from './throttle-rule.ts'
+import { rateLimits, throttle } from './limit-rules.ts'
+import { blocklist, safelist } from './match-rules.ts'
 import { track } from './track-rule.ts'
 
 /** The kinds of rules, in the order in which a request meets them: the type, the keys of a rule, and what checks and compiles it. */

@@ -12,9 +12,8 @@ import type { NamedRule } from '../rules/filter-rule.ts'
 import { factsOf } from '../rules/request-facts.ts'
 import { createTallies, type RuleReport, type Tallies } from '../tallies.ts'
 import { countStrike, countStrikeByAnswer, denyBanned } from './ban-rule.ts'
-import { block } from './blocklist-rule.ts'
 import { type CheckedLimits, type CompiledRateLimit, RULE_KINDS } from './kinds.ts'
-import { pass } from './safelist-rule.ts'
+import { block, pass } from './match-rules.ts'
 import { report as reportMatch } from './track-rule.ts'
 
 /** The difference between two sets of rules; rules by kind and name, as in `throttle "posts"`. */
