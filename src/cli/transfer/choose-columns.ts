@@ -21,6 +21,9 @@ export interface ColumnFacts {
   readonly missing: ReadonlySet<string>
 }
 
+/** Taken as they are, they would let nobody in. */
+const METEOR_DIGESTS = 'services.password.bcrypt'
+
 /** Fields that are looked for in objects within a row. Such an object often is something else that has an id and times. */
 const NESTED_FIELDS = ['name', 'email', 'password', 'password_digest']
 
@@ -80,6 +83,10 @@ export function chooseColumns(
     if (outer !== undefined && others !== undefined) return []
     asked.add(field)
     const [name, take] = [quoted(outer ?? column), `--column ${quoted(`${column}=${field}`)}`]
+    if (column === METEOR_DIGESTS)
+      return [
+        `${name} has digests of Meteor, which hashes passwords before bcrypt: docs/moving-in.md has its recipe, --ignore ${name} leaves it`,
+      ]
     if (others === undefined)
       return [`${name} looks like ${field}: ${take} takes it, --ignore ${name} leaves it`]
     const instead = others.map(other => `--ignore ${quoted(other)}`).join(' ')

@@ -77,6 +77,16 @@ export function nameFromEmail(row: Record<string, unknown>): void {
   if (row.name == null || String(row.name).trim() === '') row.name = row.email.split('@', 1)[0]
 }
 
+/** The value of a field from those of its columns. Texts get a blank between them. Anything else stays as it is, to be rejected. */
+export function fieldValue(values: readonly unknown[]): unknown {
+  if (values.length === 1) return values[0]
+  const given = values.filter(value => value != null && value !== '')
+  const other = given.find(value => typeof value !== 'string')
+  if (other !== undefined) return other
+  const texts = given.map(text => String(text).trim())
+  return texts.filter(text => text !== '').join(' ') || undefined
+}
+
 /** Quoted so that bash and zsh take it as it is, also at their prompts, where `!` in double quotes is replaced. */
 export function quoted(text: string): string {
   // Control characters would also change what a terminal shows.

@@ -8,7 +8,7 @@ import {
   describeChoice,
   lackingOf,
 } from './choose-columns.ts'
-import { type ColumnOptions, listed, nameFromEmail, quoted } from './column-options.ts'
+import { type ColumnOptions, fieldValue, listed, nameFromEmail, quoted } from './column-options.ts'
 import type { CsvRow } from './csv-rows.ts'
 import { TOO_LONG } from './format.ts'
 import type { OpenCsv } from './read-csv.ts'
@@ -44,22 +44,22 @@ export function planCsv(
   const read = sources.flatMap(({ places }) => places)
   if (isUndecided) requireNoNulls(sample)
   const unnamed = new Set<number>()
-  const news: string[] = []
+  const news = [describeChoice(choice, options, FACTS.missing)]
 
   function requireNoNulls(rows: readonly CsvRow[]): void {
     const cells = rows.flatMap(({ fields }) => read.map(place => fields?.[place] ?? ''))
     const found = NULLS.filter(text => cells.includes(text))
     const names = choice.reads.get('name')?.map(column => headings.lastIndexOf(column)) ?? []
-    const hasEscapes =
-      delimiter === '\t' &&
-      (found.includes('\\N') ||
-        rows.some(({ fields }) => names.some(place => /\\[tnr\\]/.test(fields?.[place] ?? ''))))
+    const isText = delimiter === '\t' && found.includes('\\N')
+    const isEscape = (place: number) =>
+      delimiter === '\t' && rows.some(({ fields }) => /\\[tnr\\]/.test(fields?.[place] ?? ''))
+    const hasEscapes = isText || names.some(isEscape)
     if (found.length === 0 && !hasEscapes) return
-    const takes = found.flatMap(text =>
-      hasEscapes && text === '\\N' ? [] : `--null ${quoted(text)}`,
-    )
+    const takes = found.flatMap(text => (isText && text === '\\N' ? [] : `--null ${quoted(text)}`))
     const add = [...takes, ...(hasEscapes ? ['--escape backslash'] : [])].join(' ')
-    const seen = [...found.map(quoted), ...(hasEscapes ? ['backslashes'] : [])].join(' and ')
+    const seen = [...found.map(quoted), ...(hasEscapes && !isText ? ['backslashes'] : [])].join(
+      ' and ',
+    )
     throw new ColumnsError([
       `cells have ${seen}, as databases write them: ${add} reads them, --null "" takes them as they are`,
     ])
@@ -79,10 +79,10 @@ export function planCsv(
     }
     const row: Record<string, unknown> = {}
     for (const { field, places } of sources) {
-      const [first = 0] = places
-      const text = places.length === 1 ? cellOf(fields[first]) : joined(fields, places)
-      if (isUndecided && text !== undefined && NULLS.includes(text)) {
-        const problem = `has ${quoted(text)} as ${field}: --null ${quoted(text)} takes it as nothing, --null "" as it is`
+      const text = fieldValue(places.map(place => cellOf(fields[place])))
+      if (isUndecided && NULLS.includes(text as string)) {
+        const shown = quoted(text as string)
+        const problem = `has ${shown} as ${field}: --null ${shown} takes it as nothing, --null "" as it is`
         return { line, raw, content: { problem } }
       }
       row[field] = text
@@ -95,18 +95,10 @@ export function planCsv(
     return text === undefined || nulls.has(text) ? undefined : text
   }
 
-  function joined(fields: readonly string[], places: readonly number[]): string | undefined {
-    const texts = places.map(place => cellOf(fields[place])?.trim() ?? '')
-    return texts.filter(text => text !== '').join(' ') || undefined
-  }
-
   return {
     recordOf,
-    describe: () => describeChoice(choice, options, FACTS.missing),
-    /** Lines about columns that only later rows have, once each. */
     news: () => news.splice(0),
-    /** Also tells a resumed import that the columns are the same. */
-    headings: headings.map(heading => heading.toLowerCase()),
+    seed: `${JSON.stringify(headings.map(heading => heading.toLowerCase()))}\n`,
   }
 }
 

@@ -61,7 +61,7 @@ export async function importUsers(terminal: Terminal, flags: ImportFlags): Promi
       const result = await run({
         source: file === STANDARD_STREAM ? file : resolve(file),
         records: input.records,
-        seed: input.seed,
+        seed: input.seed + (flags.passwords ?? ''),
         ...{ onConflict, start, signal },
         rejects: sink ?? { write: bytes => bytes },
         onProgress: ({ records, resumed, rejected }) => {

@@ -1,7 +1,7 @@
 import { isObject } from '../../json.ts'
 import { IMPORT_COLUMNS, type ImportRecord } from '../../users/transfer/import-rows.ts'
 import { type Choice, ColumnsError, chooseColumns, describeChoice } from './choose-columns.ts'
-import { type ColumnOptions, listed, nameFromEmail, quoted } from './column-options.ts'
+import { type ColumnOptions, fieldValue, listed, nameFromEmail, quoted } from './column-options.ts'
 import { fieldLike, partOfName } from './look-alikes.ts'
 import { adviseAt } from './read-json.ts'
 
@@ -29,6 +29,7 @@ export function planJson(
   const facts = { isCsv: false, flags, missing }
   /** Columns that only later rows have. */
   const later: string[] = []
+  let isSaid = false
 
   /** The columns of a row that were not known. Extended JSON becomes its value. */
   function look(row: Row): readonly string[] {
@@ -73,8 +74,7 @@ export function planJson(
     const user: Row = isUsual ? row : {}
     if (!isUsual) {
       for (const [field, columns] of choice.reads) {
-        const values = columns.map(column => valueAt(row, column))
-        user[field] = values.length === 1 ? values[0] : joined(values)
+        user[field] = fieldValue(columns.map(column => valueAt(row, column)))
       }
     }
     if (options.nameFrom !== undefined) nameFromEmail(user)
@@ -102,11 +102,18 @@ export function planJson(
       if (found.length > 0) check(found, line)
       return { ...record, content: { row: take(content.row) } }
     },
-    isEmpty: () => known.size === 0,
-    describe: () => describeChoice(choice, options, missing),
-    /** The columns that only later rows have, and that were left. */
-    later: () => later.filter(column => !choice.reads.has(column)),
-    /** Throws `ColumnsError` if no row had a column of `--column`. */
+    news: () => {
+      if (isSaid || known.size === 0) return []
+      isSaid = true
+      return [describeChoice(choice, options, missing)]
+    },
+    lastNews: () => {
+      const left = later.filter(column => !choice.reads.has(column))
+      return left.length > 0
+        ? `later rows have other columns, which were left: ${listed(left)}`
+        : undefined
+    },
+    seed: '',
     requireAll: (): void => {
       if (missing.size === 0) return
       const names = [...missing].map(quoted).join(' and ')
@@ -141,19 +148,6 @@ function valueAt(row: Row, column: string): unknown {
     value = (value as Row)[name]
   }
   return plainValue(value)
-}
-
-/** Texts with a blank between them. Anything else stays as it is, to be rejected. */
-function joined(values: readonly unknown[]): unknown {
-  const given = values.filter(value => value != null && value !== '')
-  const other = given.find(value => typeof value !== 'string')
-  if (other !== undefined) return other
-  return (
-    given
-      .map(text => String(text).trim())
-      .filter(text => text !== '')
-      .join(' ') || undefined
-  )
 }
 
 /** The value of MongoDB's Extended JSON, of which an object has one member. Any other value stays as it is. */

@@ -2,10 +2,11 @@ import { OperatorError } from '../../errors.ts'
 import { type CsvRow, createCsvParser } from './csv-rows.ts'
 import { MAX_ROW_CHARS, TOO_LONG } from './format.ts'
 import { fieldLike } from './look-alikes.ts'
+import { readFirst } from './read-first.ts'
 import type { OpenText } from './read-text.ts'
-import { WrongByte, wrongEncoding } from './wrong-encoding.ts'
+import { explainWrongByte } from './wrong-encoding.ts'
 
-export interface CsvOptions extends Pick<OpenText, 'file' | 'encoding' | 'texts'> {
+export interface CsvOptions extends Pick<OpenText, 'file' | 'texts'> {
   /** One UTF-16 unit. If left out, it is recognised by the first line. */
   readonly delimiter: string | undefined
   /** Whether a backslash gives the next character another meaning. */
@@ -21,35 +22,36 @@ export interface OpenCsv {
   readonly rows: AsyncGenerator<readonly CsvRow[]>
 }
 
+/** The first line with which Excel shows the delimiter to itself. */
+const SEPARATOR_LINE = /^"?sep=([^"])"?[\s,;]*$/i
+
 /**
  * Reads the first line of CSV by RFC 4180; as spreadsheets save it, after a line such as `sep=;`. Rows of nothing are left out.
  *
  * Throws `OperatorError` if quotes do not match or a byte has no meaning, after the rows before that place. Where the rows
  * after it begin is unknown.
  */
-export async function openCsv({ texts, ...options }: CsvOptions): Promise<OpenCsv> {
-  const { start, delimiter, failure } = await readFirstLine(texts, options)
+export async function openCsv({ file, texts, ...options }: CsvOptions): Promise<OpenCsv> {
+  const { first, all } = await readFirst(texts, isFirstLineWhole)
+  const [line = ''] = firstLineOf(first)
+  const [named, separator] = SEPARATOR_LINE.exec(line) ?? ['']
+  const delimiter = options.delimiter ?? separator ?? recogniseDelimiter(line)
+  const start = first.join('').replace(named, '')
   const hasQuotes = !options.hasEscapes || delimiter !== '\t' || /^\s*"/.test(start)
   const parser = createCsvParser({ delimiter, hasEscapes: options.hasEscapes, hasQuotes })
   let headings: readonly string[] = []
 
   async function* rows(): AsyncGenerator<readonly CsvRow[]> {
     try {
-      yield parse(start)
-      if (failure !== undefined) throw failure
-      for await (const text of texts) yield parse(text)
+      for await (const text of all([start])) {
+        yield parser.push(text).filter(isRow)
+        throwFault()
+      }
     } catch (error) {
-      if (!(error instanceof WrongByte)) throw error
-      const line = parser.line()
-      throw wrongEncoding({ ...options, line, sample: sampleOf(parser, headings, error.rest) })
+      throw explainWrongByte(error, parser.line(), rest => sampleOf(parser, headings, rest))
     }
     yield parser.end().filter(isRow)
     throwFault()
-  }
-
-  function parse(text: string): readonly CsvRow[] {
-    throwFault()
-    return parser.push(text).filter(isRow)
   }
 
   function throwFault(): void {
@@ -57,55 +59,32 @@ export async function openCsv({ texts, ...options }: CsvOptions): Promise<OpenCs
     if (fault !== undefined) throw new OperatorError([`the file is not CSV: ${fault}`])
   }
 
-  const all = rows()
-  for (;;) {
-    const { value, done }: IteratorResult<readonly CsvRow[]> = await all.next()
-    const [first, ...others] = value ?? []
-    if (first !== undefined) {
-      if (first.fields === undefined)
-        throw new OperatorError([`the first line ${TOO_LONG.problem}`])
-      headings = first.fields.map((field: string) => field.trim())
-      return { headings, delimiter, rows: withStart(others, all) }
-    }
-    if (done === true) {
-      const needed = 'its first line must name the columns, such as name,email'
-      throw new OperatorError([`${options.file} is empty: ${needed}`])
-    }
+  const read = await readFirst(rows(), chunks => chunks.some(chunk => chunk.length > 0))
+  const [heading, ...others] = read.first.flat()
+  if (heading === undefined) {
+    // Throws what ended the reading.
+    await read.all([]).next()
+    const needed = 'its first line must name the columns, such as name,email'
+    throw new OperatorError([`${file} is empty: ${needed}`])
   }
-}
-
-async function* withStart<T>(first: T, others: AsyncGenerator<T>): AsyncGenerator<T> {
-  yield first
-  yield* others
+  if (heading.fields === undefined) throw new OperatorError([`the first line ${TOO_LONG.problem}`])
+  headings = heading.fields.map(field => field.trim())
+  return { headings, delimiter, rows: read.all([others]) }
 }
 
 function isRow({ fields }: CsvRow): boolean {
   return fields?.every(text => text.trim() === '') !== true
 }
 
-/** The first line with which Excel shows the delimiter to itself. */
-const SEPARATOR_LINE = /^"?sep=([^"])"?[\s,;]*$/i
+/** The first line with text, and what follows it if its end was read. */
+function firstLineOf(texts: readonly string[]): readonly string[] {
+  const start = texts.join('').replace(/^[\r\n]+/, '')
+  return start.split(/[\r\n]/, 2)
+}
 
-/** The text with the first line whole and without `sep=`, its delimiter, and what ended the text. */
-async function readFirstLine(
-  texts: AsyncGenerator<string>,
-  options: Pick<CsvOptions, 'delimiter'>,
-) {
-  let start = ''
-  let failure: unknown
-  let line = ''
-  for (let next: string | undefined; next === undefined && line.length <= MAX_ROW_CHARS; ) {
-    const { value, done } = await texts.next().catch(error => {
-      failure = error
-      return { value: undefined, done: true }
-    })
-    start += value ?? ''
-    ;[line = '', next] = start.replace(/^[\r\n]+/, '').split(/[\r\n]/, 2)
-    if (done) break
-  }
-  const [named, separator] = SEPARATOR_LINE.exec(line) ?? ['']
-  const delimiter = options.delimiter ?? separator ?? recogniseDelimiter(line)
-  return { start: start.replace(named, ''), delimiter, failure }
+function isFirstLineWhole(texts: readonly string[]): boolean {
+  const [line = '', next] = firstLineOf(texts)
+  return next !== undefined || line.length > MAX_ROW_CHARS
 }
 
 /** The delimiters that are recognised, the most common first. */
@@ -130,13 +109,9 @@ function sampleOf(
 ): string | undefined {
   const [line = ''] = rest.toString('latin1').split(/[\r\n]/, 1)
   const [row] = parser.push(`${line}\n`)
-  const cells = (row?.fields ?? []).map((text, index) => ({
-    text,
-    field: fieldLike(headings[index] ?? ''),
-  }))
-  const shown = cells.filter(
-    ({ text, field }) => /[^\0-\x7f]/.test(text) && !field?.startsWith('password'),
-  )
-  const named = shown.find(({ field }) => field === 'name') ?? shown[0]
-  return named?.text
+  const fields = headings.map(fieldLike)
+  const isShown = (text: string, at: number) =>
+    /[^\0-\x7f]/.test(text) && !fields[at]?.startsWith('password')
+  const cells = row?.fields ?? []
+  return cells.find((text, at) => fields[at] === 'name' && isShown(text, at)) ?? cells.find(isShown)
 }

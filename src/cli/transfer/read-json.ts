@@ -5,26 +5,24 @@ import { type Format, MAX_ROW_CHARS, TOO_LONG } from './format.ts'
 import { fieldLike } from './look-alikes.ts'
 import type { OpenText } from './read-text.ts'
 import { type Container, JsonMistake, walkJson } from './walk-json.ts'
-import { WrongByte, wrongEncoding } from './wrong-encoding.ts'
+import { explainWrongByte } from './wrong-encoding.ts'
 
-export interface JsonOptions extends Pick<OpenText, 'file' | 'encoding'> {
+export interface JsonOptions extends Pick<OpenText, 'file' | 'textBytes'> {
   readonly format: Format | undefined
   /** The path of the rows, with dots. */
   readonly at: string | undefined
-  /** In UTF-16 units. */
-  readonly maxChars?: number
 }
 
 /** A JSON document in which rows were found. */
 export interface OpenJson {
   /** In chunks, to be read once. */
-  readonly records: Iterable<readonly ImportRecord[]>
+  readonly records: AsyncGenerator<readonly ImportRecord[]>
   /** Other places that may have users, as values of `--at`. */
   readonly elsewhere: readonly string[]
 }
 
-/** A longer text does not fit into a string of JavaScript. */
-const MAX_DOCUMENT_CHARS = 500_000_000
+/** Some more characters do not fit into a string of JavaScript. */
+const MAX_DOCUMENT_BYTES = 500_000_000
 
 /**
  * Reads and checks a whole document of JSON: an array of rows; an object whose values are rows, by their ids; an object of which one
@@ -116,7 +114,10 @@ export function adviseAt(paths: readonly string[]): string {
 /** How many rows there are in a chunk: enough for a transaction. */
 const CHUNK_ROWS = 10_000
 
-function* recordsAt(text: string, places: readonly number[]): Generator<readonly ImportRecord[]> {
+async function* recordsAt(
+  text: string,
+  places: readonly number[],
+): AsyncGenerator<readonly ImportRecord[]> {
   for (let from = 0; from < places.length; from += 3 * CHUNK_ROWS) {
     const records: ImportRecord[] = []
     for (let index = from; index < Math.min(places.length, from + 3 * CHUNK_ROWS); index += 3) {
@@ -134,25 +135,20 @@ function* recordsAt(text: string, places: readonly number[]): Generator<readonly
 }
 
 async function readWhole(texts: AsyncIterable<string>, options: JsonOptions): Promise<string> {
-  const { file, encoding, maxChars = MAX_DOCUMENT_CHARS } = options
   const parts: string[] = []
-  let chars = 0
   try {
     for await (const text of texts) {
       parts.push(text)
-      chars += text.length
-      if (chars > maxChars) throw new OperatorError([tooLong(options, maxChars)])
+      if (options.textBytes() > MAX_DOCUMENT_BYTES) throw new OperatorError([tooLong(options)])
     }
+    return parts.join('')
   } catch (error) {
-    if (!(error instanceof WrongByte)) throw error
     const text = parts.join('')
-    const line = text.split('\n').length
-    throw wrongEncoding({ file, encoding, line, sample: sampleOfJson(text, error.rest) })
+    throw explainWrongByte(error, text.split('\n').length, rest => sampleOfJson(text, rest))
   }
-  return parts.join('')
 }
 
-function tooLong({ file, at }: JsonOptions, maxChars: number): string {
+function tooLong({ file, at }: JsonOptions): string {
   const path = (at?.split('.') ?? []).map(name =>
     /^\d+$/.test(name) ? `[${name}]` : `[${JSON.stringify(name)}]`,
   )
@@ -160,8 +156,8 @@ function tooLong({ file, at }: JsonOptions, maxChars: number): string {
   const command = /\.gz$/i.test(file)
     ? `gunzip -c ${quoted(file)} | ${jq}`
     : `${jq} ${quoted(file)}`
-  const limit = maxChars.toLocaleString('en')
-  return `${file} is longer than ${limit} characters; NDJSON may have any length: ${command} > users.ndjson`
+  const limit = MAX_DOCUMENT_BYTES.toLocaleString('en')
+  return `${file} is longer than ${limit} bytes; NDJSON may have any length: ${command} > users.ndjson`
 }
 
 /** The text with a wrong byte, unless it is a password. */

@@ -1,15 +1,13 @@
 import type { ImportRecord } from '../../users/transfer/import-rows.ts'
 import { MAX_ROW_CHARS, TOO_LONG } from './format.ts'
 import { sampleOfJson } from './read-json.ts'
-import type { OpenText } from './read-text.ts'
-import { WrongByte, wrongEncoding } from './wrong-encoding.ts'
+import { explainWrongByte } from './wrong-encoding.ts'
 
 /**
  * The records of newline-delimited JSON, in chunks. Empty lines are skipped. Throws `OperatorError` at a byte that has no
  * meaning, after the rows before its line.
  */
 export async function* readNdjson(
-  { file, encoding }: Pick<OpenText, 'file' | 'encoding'>,
   texts: AsyncIterable<string>,
 ): AsyncGenerator<readonly ImportRecord[]> {
   let line = 0
@@ -32,9 +30,7 @@ export async function* readNdjson(
       yield records
     }
   } catch (error) {
-    if (!(error instanceof WrongByte)) throw error
-    const sample = sampleOfJson(rest, error.rest)
-    throw wrongEncoding({ file, encoding, line: line + 1, sample })
+    throw explainWrongByte(error, line + 1, bytes => sampleOfJson(rest, bytes))
   }
   const last = recordOf(rest, line + 1, isTooLong)
   if (last !== undefined) yield [last]

@@ -1,7 +1,7 @@
 import { OperatorError } from '../../errors.ts'
 import type { ImportRecord } from '../../users/transfer/import-rows.ts'
 import { UsageError } from '../terminal/terminal.ts'
-import { type ColumnOptions, columnOptionsText, listed } from './column-options.ts'
+import { type ColumnOptions, columnOptionsText } from './column-options.ts'
 import { planCsv } from './csv-columns.ts'
 import {
   type Format,
@@ -13,6 +13,7 @@ import {
 } from './format.ts'
 import { planJson } from './json-columns.ts'
 import { openCsv } from './read-csv.ts'
+import { readFirst } from './read-first.ts'
 import { openJson } from './read-json.ts'
 import { readNdjson } from './read-ndjson.ts'
 import { type OpenText, openText, type TextOptions } from './read-text.ts'
@@ -50,94 +51,82 @@ export interface OpenRecords extends Pick<OpenText, 'share'> {
 /** How many rows the columns of JSON are known by. Of a stream, which may pause, it is what comes first. */
 const FIRST_ROWS = 1000
 
-/** Opens a file, or standard input, for an import, and says which columns it has. Throws `OperatorError` if it cannot be read. */
+/** Opens a file, or standard input, for an import. Throws `OperatorError` if it cannot be read. */
 export async function openRecords(path: string, options: RecordsOptions): Promise<OpenRecords> {
   const { format, columns } = options
   const text = openText(path, { ...options, ...format })
   if (format.name !== 'csv' && (columns.nulls ?? columns.escape) !== undefined)
     throw new UsageError('--null and --escape are for CSV')
   const open = format.name === 'csv' ? openCsvRecords : openJsonRecords
-  const { records, headings } = await open(text, options)
-  return { records, seed: columnOptionsText(columns) + headings, share: text.share }
+  const { records, seed } = await open(text, options)
+  return { records, seed: columnOptionsText(columns) + seed, share: text.share }
 }
 
 async function openCsvRecords(text: OpenText, { format, columns, say }: RecordsOptions) {
   const { delimiter } = format
   const csv = await openCsv({ ...text, delimiter, hasEscapes: columns.escape !== undefined })
-  const { first, all } = await readFirst(csv.rows, haveRows(text.isStream ? 1 : FIRST_ROWS))
-  const plan = planCsv(csv, first.flat(), columns)
-  say(plan.describe())
-  async function* records() {
-    for await (const rows of all) {
-      const chunk = rows.map(plan.recordOf)
-      for (const line of plan.news()) say(line)
-      yield chunk
-    }
-  }
-  return { records: records(), headings: `${JSON.stringify(plan.headings)}\n` }
+  const wanted = text.isStream ? 1 : FIRST_ROWS
+  return planRecords(csv.rows, { wanted, say, planFor: sample => planCsv(csv, sample, columns) })
 }
 
 async function openJsonRecords(text: OpenText, { format, columns, say }: RecordsOptions) {
-  const { file, encoding } = text
   const { at, name } = format
-  const { first: starts, all: texts } = await readFirst(text.texts, showRows)
-  const start = starts.join('').slice(0, MAX_ROW_CHARS).trimStart()
-  requireJson(start, name, file)
-  const isDocument = at !== undefined || !hasRowPerLine(start, name)
-  const document = isDocument
-    ? await openJson(texts, { file, encoding, at, format: name })
-    : undefined
-  const read = document === undefined ? readNdjson(text, texts) : inTurn(document.records)
+  const { first, all } = await readFirst(text.texts, showRows)
+  const start = first.join('').slice(0, MAX_ROW_CHARS).trimStart()
+  requireJson(start, name, text.file)
+  const { records, elsewhere } =
+    at === undefined && hasRowPerLine(start, name)
+      ? { records: readNdjson(all()), elsewhere: [] }
+      : await openJson(all(), { ...text, at, format: name })
   const wanted = text.isStream && columns.taken.length === 0 ? 1 : FIRST_ROWS
-  const { first, all, isEnd } = await readFirst(read, haveRows(wanted))
-  const plan = planJson(first.flat(), columns, document?.elsewhere ?? [])
-  if (isEnd) plan.requireAll()
+  const planFor = (sample: readonly ImportRecord[]) => planJson(sample, columns, elsewhere)
+  return planRecords(records, { wanted, say, planFor })
+}
+
+/** How rows become records. */
+interface Plan<R> {
+  /** Decides how records are read, besides their texts and the options. */
+  readonly seed: string
+  recordOf(row: R): ImportRecord
+  /** Lines about the columns that are known so far, once each. */
+  news(): readonly string[]
+  /** The line about columns that were only found later. */
+  lastNews?(): string | undefined
+  /** Throws `ColumnsError` if no row had a column of `--column`. */
+  requireAll?(): void
+}
+
+async function planRecords<R>(
+  rows: AsyncGenerator<readonly R[]>,
+  {
+    wanted,
+    planFor,
+    say,
+  }: Pick<RecordsOptions, 'say'> & {
+    /** How many rows the plan is made by, if there are as many. */
+    readonly wanted: number
+    readonly planFor: (sample: readonly R[]) => Plan<R>
+  },
+) {
+  const isEnough = (chunks: readonly (readonly R[])[]) =>
+    chunks.reduce((count, chunk) => count + chunk.length, 0) >= wanted
+  const { first, all, isEnd } = await readFirst(rows, isEnough)
+  const plan = planFor(first.flat())
+  if (isEnd) plan.requireAll?.()
   async function* records() {
-    let isSaid = false
     try {
-      for await (const chunk of all) {
+      for await (const chunk of all()) {
         const taken = chunk.map(plan.recordOf)
-        if (!isSaid && !plan.isEmpty()) say(plan.describe())
-        isSaid ||= !plan.isEmpty()
+        for (const line of plan.news()) say(line)
         yield taken
       }
-      plan.requireAll()
+      plan.requireAll?.()
     } finally {
-      const later = plan.later()
-      if (later.length > 0) say(`later rows have other columns, which were left: ${listed(later)}`)
+      const last = plan.lastNews?.()
+      if (last !== undefined) say(last)
     }
   }
-  return { records: records(), headings: '' }
-}
-
-async function* inTurn<T>(chunks: Iterable<T>): AsyncGenerator<T> {
-  yield* chunks
-}
-
-/** Reads chunks until they are enough. `all` gives these, those after them, and what ended the reading. */
-async function readFirst<C>(chunks: AsyncGenerator<C>, isEnough: (first: readonly C[]) => boolean) {
-  const first: C[] = []
-  let isEnd = false
-  let ending: Promise<never> | undefined
-  while (!isEnd && !isEnough(first)) {
-    const next = chunks.next()
-    const result = await next.catch(() => undefined)
-    if (result === undefined) ending = next as Promise<never>
-    else if (!result.done) first.push(result.value)
-    isEnd = result?.done !== false
-  }
-  async function* all(): AsyncGenerator<C> {
-    yield* first
-    await ending
-    yield* chunks
-  }
-  return { first, all: all(), isEnd: isEnd && ending === undefined }
-}
-
-/** Whether chunks have that many rows. */
-function haveRows(wanted: number) {
-  return (first: readonly (readonly unknown[])[]) =>
-    first.reduce((rows, chunk) => rows + chunk.length, 0) >= wanted
+  return { records: records(), seed: plan.seed }
 }
 
 /** Shows whether each line of JSON is a row: its first line and more, or so much of it. */

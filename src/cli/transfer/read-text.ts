@@ -21,8 +21,6 @@ export interface TextOptions {
 export interface OpenText {
   /** Its name in messages. */
   readonly file: string
-  /** If left out, it is UTF-8. */
-  readonly encoding: string | undefined
   /** Whether more may come later, as from a pipe. */
   readonly isStream: boolean
   /**
@@ -30,6 +28,8 @@ export interface OpenText {
    * signal. Throws `WrongByte` after the text before that byte, and `OperatorError` if the file cannot be read or is no text.
    */
   readonly texts: AsyncGenerator<string>
+  /** How many bytes were read, unpacked. */
+  readonly textBytes: () => number
   /** The part of the file, from 0 to 1, that was read for earlier texts; `undefined` if its length is unknown. */
   readonly share: () => number | undefined
 }
@@ -45,6 +45,7 @@ export function openText(path: string, options: TextOptions): OpenText {
   const stats = isStandard ? undefined : statsOf(path)
   const size = stats?.size ?? 0
   let readBytes = 0
+  let textBytes = 0
 
   async function* bytes(): AsyncGenerator<Buffer> {
     // Opened at the first read: before that, nobody would catch its error.
@@ -53,6 +54,7 @@ export function openText(path: string, options: TextOptions): OpenText {
       : createReadStream(path, { highWaterMark: isPacked ? CHUNK_BYTES / 16 : CHUNK_BYTES })
     addAbortSignal(signal, source)
     for await (const chunk of unpack(source)) {
+      textBytes += chunk.length
       yield chunk
       if ('bytesRead' in source) readBytes = source.bytesRead
     }
@@ -79,9 +81,9 @@ export function openText(path: string, options: TextOptions): OpenText {
 
   return {
     file,
-    encoding: options.encoding,
     isStream: stats?.isFile() !== true,
     texts: texts(),
+    textBytes: () => textBytes,
     share: () => (size === 0 ? undefined : Math.min(1, readBytes / size)),
   }
 }
@@ -150,7 +152,7 @@ async function* decode(
   const encoding = marked?.encoding ?? chosen
   const problem = binaryIn(start) ?? (encoding === undefined ? utf16In(start) : undefined)
   if (problem !== undefined) throw new OperatorError([`${file} ${problem}`])
-  const decoder = createDecoder(encoding)
+  const decoder = createDecoder(file, encoding)
   let skipped = marked?.mark.length ?? 0
   for await (const chunk of all) {
     yield* decoder(chunk.subarray(skipped))

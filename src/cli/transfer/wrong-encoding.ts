@@ -6,10 +6,15 @@ import { UsageError } from '../terminal/terminal.ts'
 export class WrongByte extends Error {
   /** What follows from that byte on, as far as it was read. Empty if the encoding was chosen. */
   readonly rest: Buffer
+  readonly file: string
+  /** Undefined for UTF-8. */
+  readonly encoding: string | undefined
 
-  constructor(rest: Buffer) {
+  constructor(rest: Buffer, file: string, encoding?: string) {
     super('a byte has no meaning in the encoding of the text')
     this.rest = rest
+    this.file = file
+    this.encoding = encoding
   }
 }
 
@@ -26,8 +31,8 @@ export function encodingOf(label: string): string {
 }
 
 /** A function that decodes chunks, and then the end. It throws `WrongByte` after the text before that byte. */
-export function createDecoder(encoding = 'utf-8') {
-  if (encoding === 'utf-8') return createUtf8Decoder()
+export function createDecoder(file: string, encoding = 'utf-8') {
+  if (encoding === 'utf-8') return createUtf8Decoder(file)
   // Its U+FFFD may be real, unless the strict one fails.
   const lenient = new TextDecoder(encoding)
   const strict = new TextDecoder(encoding, { fatal: true })
@@ -38,13 +43,13 @@ export function createDecoder(encoding = 'utf-8') {
       strict.decode(chunk, options)
     } catch {
       yield text.slice(0, Math.max(0, text.indexOf('\ufffd')))
-      throw new WrongByte(Buffer.alloc(0))
+      throw new WrongByte(Buffer.alloc(0), file, encoding)
     }
     yield encoding === 'windows-1252' ? decodeWindows1252(chunk) : text
   }
 }
 
-function createUtf8Decoder() {
+function createUtf8Decoder(file: string) {
   let rest: Buffer = Buffer.alloc(0)
   return function* decode(chunk?: Buffer): Generator<string> {
     const bytes = Buffer.concat([rest, chunk ?? rest.subarray(0, 0)])
@@ -53,7 +58,8 @@ function createUtf8Decoder() {
     const right = cut === undefined ? rightStart(bytes) : bytes.subarray(0, bytes.length - cut)
     yield right.toString()
     rest = bytes.subarray(right.length)
-    if (cut === undefined || (chunk === undefined && rest.length > 0)) throw new WrongByte(rest)
+    if (cut === undefined || (chunk === undefined && rest.length > 0))
+      throw new WrongByte(rest, file)
   }
 }
 
@@ -84,20 +90,20 @@ const LIKELY = [
 
 const MAX_SHOWN_BYTES = 60
 
-/** What ends at a wrong byte: where it is, and the text with that byte by which a person can choose the encoding. */
-export interface WrongPlace {
-  readonly file: string
-  readonly encoding: string | undefined
-  readonly line: number
-  /** A name, or another text that is no password, each unit a byte. */
-  readonly sample: string | undefined
-}
-
-/** The encoding cannot be recognised, so the sample is shown in each likely one. */
-export function wrongEncoding({ file, encoding, line, sample }: WrongPlace): OperatorError {
+/**
+ * What to do about a wrong byte: its line, and a text with it in each likely encoding, by which a person can choose. `sampleOf` gives
+ * a name, or another text that is no password, each unit a byte. Any other error stays as it is.
+ */
+export function explainWrongByte(
+  error: unknown,
+  line: number,
+  sampleOf: (rest: Buffer) => string | undefined,
+): unknown {
+  if (!(error instanceof WrongByte)) return error
+  const { file, encoding, rest } = error
   const start = `${file} is not ${encoding ?? 'UTF-8'} at line ${line}`
   if (encoding !== undefined) return new OperatorError([start])
-  const bytes = Buffer.from(sample ?? '', 'latin1').subarray(0, MAX_SHOWN_BYTES)
+  const bytes = Buffer.from(sampleOf(rest) ?? '', 'latin1').subarray(0, MAX_SHOWN_BYTES)
   const texts = LIKELY.map(name => decodedAs(name, bytes))
   const choices = LIKELY.flatMap((name, index) => {
     const text = texts[index]

@@ -200,7 +200,7 @@ async function* remainingBatches(
     const isWhole = addRecords(hash, old).copy().digest().equals(recordsHash)
     if (old.length > 0 && passed === resumed && !isWhole) {
       throw new WrongStart([
-        `the first ${resumed} rows of ${nameOf(source)} have changed since the earlier import, or have other columns; --column, --ignore, --name-from, --null and --escape must be as they were`,
+        `the first ${resumed} rows of ${nameOf(source)} have changed since the earlier import, or have other columns; --column, --ignore, --name-from, --null, --escape and --passwords must be as they were`,
       ])
     }
     const rest = chunk.slice(old.length)

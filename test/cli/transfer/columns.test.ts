@@ -269,6 +269,14 @@ describe('a column that is left and looks like a field ends the import', () => {
     ])
   })
 
+  test('but for the digests of Meteor, which are no bcrypt of passwords, it names the recipe', async () => {
+    const row = { ...ANN, services: { password: { bcrypt: 'x' } } }
+    const { finished } = importFile(ndjson([row]), 'users.ndjson')
+    const { stderr } = await finished
+    expect(stderr).toContain('before bcrypt: docs/moving-in.md has its recipe, --ignore "services')
+    expect(stderr).not.toContain('--column')
+  })
+
   test.each([
     ['mail!', `'mail!'`],
     ['"mail" $', `'"mail" $'`],
@@ -468,6 +476,7 @@ describe('--resume', () => {
     ['users.ndjson', ['--name-from', 'email'], []],
     ['users.ndjson', OPTIONS, []],
     ['users.ndjson', ['--ignore', 'login'], []],
+    ['users.ndjson', [], ['--passwords', 'plain']],
   ] as const)('of %s with %j refuses %j', async (file, before, after) => {
     const cwd = folderWith(FILES[file], file)
     await importing(cwd, file, ...before)
@@ -475,7 +484,7 @@ describe('--resume', () => {
     expect(other).toMatchObject({
       code: 1,
       stderr: expect.stringMatching(
-        /; --column, --ignore, --name-from, --null and --escape must be as they were\n$/,
+        /; --column, --ignore, --name-from, --null, --escape and --passwords must be as they were\n$/,
       ),
     })
     const swapped = [...before.slice(2), ...before.slice(0, 2)]

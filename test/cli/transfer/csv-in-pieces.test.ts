@@ -22,7 +22,7 @@ test('CSV is read as it was written, wherever a text of the file ends', async ()
         async function* texts(): AsyncGenerator<string> {
           for (let at = 0; at < text.length; at += piece) yield text.slice(at, at + piece)
         }
-        const source = { file: 'users.csv', encoding: undefined, delimiter: undefined }
+        const source = { file: 'users.csv', delimiter: undefined }
         const csv = await openCsv({ ...source, texts: texts(), hasEscapes: false })
         const plan = planCsv(csv, [], parseColumnFlags({}))
         const contents = []

@@ -409,6 +409,14 @@ test('--escape backslash reads quotes, line ends and tabs of databases, in any c
   expect(namesIn(cwd)).toEqual(['Ann "the" Lee'])
 })
 
+test('cells that are \\N are named once, and not also as backslashes', async () => {
+  const cwd = folderWith('name\temail\nAnn\\tLee\ta@example.com\n\\N\tb@example.com\n', 'users.tsv')
+  const { stderr } = await importing(cwd, 'users.tsv')
+  expect(stderr).toMatch(
+    /^cells have '\\N', as databases write them: --escape backslash reads them, /,
+  )
+})
+
 test('cells that are NULL in a later row are rejected with the option that reads them', async () => {
   const rows = manyRows(30_000).map(({ name, email }) => `${name},${email},${'x'.repeat(40)}`)
   const text = `name,email,note\n${rows.join('\n')}\nNULL,n@example.com,y\n`

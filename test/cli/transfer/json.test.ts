@@ -138,12 +138,12 @@ describe('import refuses JSON', () => {
     }
     const source = {
       file: 'users.json.gz',
-      encoding: undefined,
+      textBytes: () => 500_000_001,
       format: 'json',
       at: '2.a b',
     } as const
-    await expect(openJson(texts(), { ...source, maxChars: 20 })).rejects.toThrow(
-      `users.json.gz is longer than 20 characters; NDJSON may have any length: ` +
+    await expect(openJson(texts(), source)).rejects.toThrow(
+      `users.json.gz is longer than 500,000,000 bytes; NDJSON may have any length: ` +
         `gunzip -c "users.json.gz" | jq -c '.[2]["a b"][]' > users.ndjson`,
     )
   })
@@ -182,10 +182,12 @@ test('JSON is read as JSON.parse reads it, and refused where JSON.parse refuses 
         async function* texts() {
           yield text
         }
-        const source = { file: 'users.json', encoding: undefined, format: 'json' } as const
+        const source = { file: 'users.json', textBytes: () => 0, format: 'json' } as const
         const read = async () => {
           const { records } = await openJson(texts(), { ...source, at: `${name}.in` })
-          return [...records].flat().map(({ content }) => content)
+          const contents = []
+          for await (const chunk of records) contents.push(...chunk.map(({ content }) => content))
+          return contents
         }
         if (isJson(text) && wrong === '')
           expect(await read()).toEqual(rows.map(row => ({ row: JSON.parse(JSON.stringify(row)) })))
