@@ -25,6 +25,7 @@ import { startForgetting } from './users/user-changes.ts'
 import type { UserQuery } from './users/user-repository.ts'
 import { createUserRules } from './users/user-schemas.ts'
 import { createUserService } from './users/user-service.ts'
+import { describeWebhooks } from './webhooks/describe-webhooks.ts'
 import type { WebhookRunner } from './webhooks/webhook-runner.ts'
 
 export interface AppOptions {
@@ -167,6 +168,9 @@ async function openParts(options: AppOptions, closers: Closers) {
     stopWebhooks,
     /** How many users there are. */
     countUsers: async () => (await storage.users.list(FIRST_WITH_TOTAL)).total,
+    /** The webhooks of the database, with how far each is behind. */
+    describeWebhooks: async () =>
+      describeWebhooks(await storage.webhooks.list(), storage.changes, clocks.now()),
     /** For operators. */
     users: { users, changes },
     bans: limits?.bans ?? createControlWithoutRules(storage.bans, clocks.now),
@@ -178,6 +182,7 @@ async function openParts(options: AppOptions, closers: Closers) {
       limits: limitsReport,
       wholeLists: users.whole,
       feed: () => ({ ...changes.report(), deletions: forgetting.kept() }),
+      webhooks: () => webhooks?.report() ?? [],
     },
     /** As `Operations` says. */
     reloadLimits: async () => {

@@ -28,11 +28,11 @@ const ALLOWED = tableOf(`
   storage/sqlite/maintenance: files storage storage/sqlite
   storage/postgres/maintenance: config storage storage/postgres
   ops/management: clocks config errors http http/fast http/pages limits limits/kinds limits/rules ops ops/metrics users version
-      waiting
+      waiting webhooks
   open-database: clocks config storage storage/postgres storage/sqlite
   storage/sqlite: errors files limits native-package storage users users/transfer
   storage/postgres: config errors limits storage users users/transfer waiting
-  ops/metrics: http limits ops server storage version
+  ops/metrics: http limits ops server storage version webhooks
   storage: access errors limits users users/transfer webhooks
   webhooks: errors users version waiting
   users/transfer: errors http users users/passwords

@@ -44,7 +44,8 @@ const POLL_MS = 1000
 /** How often a runner that waits for a time looks at its clock. */
 const LOOK_MS = 200
 
-export interface Deliveries {
+/** What was sent to a webhook, in requests. */
+interface Deliveries {
   readonly webhook: string
   delivered: number
   failed: number
@@ -70,26 +71,33 @@ export function startWebhooks(options: RunnerOptions) {
 
   async function poll(): Promise<void> {
     if (isStopping || (isIdle() && !hasWebhooks)) return
+    const hadLease = lease.remainingMs() > 0
     const webhooks = await store.list()
     hasWebhooks = webhooks.length > 0
     const enabled = webhooks.filter(({ disabled }) => disabled === undefined)
-    for (const name of deliveries.keys()) {
-      if (!webhooks.some(webhook => webhook.name === name)) deliveries.delete(name)
-    }
     if (enabled.length > 0) await lease.step()
     else await lease.release()
-    const mine = lease.remainingMs() > 0 && !isStopping ? enabled : []
+    if (isStopping) return
+    const hasLease = lease.remainingMs() > 0
+    // What was read before the lease was taken, or while a follower ended, may be out of date.
+    const mine = hadLease && hasLease ? enabled : []
+    const added = mine.filter(({ name }) => !followers.has(name))
     for (const [name, follower] of followers) {
       const found = mine.find(webhook => webhook.name === name)
-      if (found !== undefined && !follower.hasEnded()) follower.update(found)
+      if (found?.url === follower.url && !follower.hasEnded()) follower.update(found)
       else {
+        await follower.end()
         followers.delete(name)
-        void follower.end()
       }
     }
-    for (const webhook of mine) {
-      if (!followers.has(webhook.name)) followers.set(webhook.name, follow(webhook))
+    for (const webhook of isStopping ? [] : added) followers.set(webhook.name, follow(webhook))
+    for (const [name, counts] of deliveries) {
+      const found = webhooks.find(webhook => webhook.name === name)
+      if (found === undefined) deliveries.delete(name)
+      // Another process knows better. What is disabled stays behind.
+      else if (found.disabled === undefined && !hasLease) counts.pendingSince = undefined
     }
+    if (hasLease && !hadLease) await poll()
   }
 
   function follow(webhook: StoredWebhook) {
@@ -110,7 +118,12 @@ export function startWebhooks(options: RunnerOptions) {
 
   return {
     /** What this process has delivered, for metrics. */
-    report: (): readonly Deliveries[] => [...deliveries.values()],
+    report: () =>
+      Array.from(deliveries.values(), ({ pendingSince = options.now(), ...counts }) => ({
+        ...counts,
+        /** Since the oldest change that waits was made; 0 if none does. */
+        behindSeconds: Math.max(0, options.now() - pendingSince) / 1000,
+      })),
 
     /**
      * Sends no more, and waits up to `timeoutMs` for the requests that run. Resolves to whether they ended by themselves. Once
@@ -182,6 +195,7 @@ function followWebhook(first: StoredWebhook, options: FollowerOptions) {
     const of = webhook
     const { resetAt } = of
     if (resetAt !== undefined) {
+      counts.pendingSince = resetAt
       return { of, message: resetMessage(of, resetAt), delivered: { resetAt: undefined } }
     }
     const page = await readOrReset(of)
@@ -284,6 +298,7 @@ function followWebhook(first: StoredWebhook, options: FollowerOptions) {
   const working = work().finally(sender.close)
 
   return {
+    url: first.url,
     /** Whether it has disabled the webhook. */
     hasEnded: () => leaving.signal.aborted,
     /** Takes over what a command has changed. */
@@ -299,7 +314,6 @@ function followWebhook(first: StoredWebhook, options: FollowerOptions) {
     end: async (timeoutMs = 0): Promise<boolean> => {
       leaving.abort()
       waking.abort()
-      counts.pendingSince = undefined
       const ended = working.then(() => true)
       const isEnded = await Promise.race([ended, sleep(timeoutMs, false)])
       cutting.abort()

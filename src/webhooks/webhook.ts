@@ -34,7 +34,7 @@ export interface StoredWebhook extends WebhookProgress {
   /** Signs too, until `rotatedUntil`. */
   readonly previousSecret: Buffer | undefined
   readonly rotatedUntil: number | undefined
-  /** Grows with each command. What a runner knows of an older revision is out of date. */
+  /** Grows with each command, and begins with the time: a later webhook of the same name has another. What a runner knows of an older revision is out of date. */
   readonly revision: number
 }
 

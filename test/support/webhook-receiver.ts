@@ -62,6 +62,9 @@ export function isSignedWith(secret: string, { headers, text }: Posted): boolean
   }
 }
 
+export const namesIn = (posted: readonly Posted[]) =>
+  posted.flatMap(({ body }) => body.data.map(({ user }) => user?.name))
+
 /** Runs a command of webhooks on a database. */
 export function webhooks(databaseUrl: string, ...args: string[]) {
   const options = { cwd: temporaryFolder(), env: { DATABASE_URL: databaseUrl } }

@@ -8,6 +8,7 @@ import {
   addWebhook,
   isSignedWith,
   listWebhooks,
+  namesIn,
   openReceiver,
   type Posted,
   status,
@@ -20,9 +21,6 @@ async function createUser({ http }: TestApp, name = 'Ann') {
   const { body } = await http.post('/users').send(newUserBody({ name })).expect(201)
   return body
 }
-
-const namesIn = (posted: readonly Posted[]) =>
-  posted.flatMap(({ body }) => body.data.map(({ user }) => user?.name))
 
 /** A service with a webhook that gets all changes from now on, and its receiver. */
 async function openDelivery({
@@ -354,6 +352,22 @@ describe('commands are obeyed by a running service', () => {
     expect(namesIn(receiver.posted)).toEqual(['Ann'])
     expect(await listWebhooks(app.databaseUrl)).toMatchObject([{ name: 'other' }])
   })
+})
+
+test('a webhook that is added with the name of one that was just removed has its own address', async () => {
+  const { app, receiver } = await openDelivery()
+  await createUser(app)
+  await until(() => receiver.posted.length === 1)
+  const other = await openReceiver()
+  for (let times = 0; times < 2; times++) {
+    const { url } = times === 0 ? receiver : other
+    await webhooks(app.databaseUrl, 'remove', 'search')
+    await addWebhook(app.databaseUrl, 'search', url, '--from', 'start')
+  }
+  await until(() => namesIn(other.posted).includes('Ann'))
+  await createUser(app, 'Bea')
+  await until(() => namesIn(other.posted).includes('Bea'))
+  expect(namesIn(receiver.posted)).not.toContain('Bea')
 })
 
 describe('a cursor that cannot be followed any more', () => {

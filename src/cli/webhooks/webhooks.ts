@@ -43,7 +43,8 @@ export async function addWebhook(terminal: Terminal, flags: AddFlags): Promise<n
   await withStorage(terminal, 'create', async ({ webhooks, changes }) => {
     const cursor =
       from === 'start' ? undefined : encodeChangeCursor((await changes.read('now', 1)).next)
-    const webhook = { ...NEW, name, url: url.href, secret, cursor, begunAt: Date.now() }
+    const begunAt = Date.now()
+    const webhook = { ...NEW, name, url: url.href, secret, cursor, begunAt, revision: begunAt }
     const outcome = await webhooks.create(webhook)
     if (outcome === 'full') {
       throw new OperatorError([`there are ${MAX_WEBHOOKS} webhooks already: remove one first`])
@@ -68,7 +69,7 @@ export async function addWebhook(terminal: Terminal, flags: AddFlags): Promise<n
 }
 
 const NEW = {
-  ...{ previousSecret: undefined, rotatedUntil: undefined, revision: 0, resetAt: undefined },
+  ...{ previousSecret: undefined, rotatedUntil: undefined, resetAt: undefined },
   ...{ disabled: undefined, failures: 0, failingSince: undefined, lastError: undefined },
   retryAt: undefined,
 } satisfies Partial<StoredWebhook>

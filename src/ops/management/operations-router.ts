@@ -16,6 +16,7 @@ import { type Ban, jsonOf } from '../../limits/ban-store.ts'
 import type { RuleChanges } from '../../limits/kinds/limiter.ts'
 import type { UserRouterOptions } from '../../users/user-router.ts'
 import { withinPatience } from '../../waiting/patience.ts'
+import type { ShownWebhook } from '../../webhooks/describe-webhooks.ts'
 import type { CheckReadiness } from '../health.ts'
 import { type Metrics, PROMETHEUS_TYPE } from '../metrics/create-metrics.ts'
 import type { ServiceCounts, ServiceReport } from '../metrics/service-report.ts'
@@ -28,6 +29,7 @@ export interface Operations {
   report(): Promise<ServiceReport>
   count(): Promise<ServiceCounts>
   countUsers(): Promise<number | undefined>
+  describeWebhooks(): Promise<readonly ShownWebhook[]>
   readonly metrics: Pick<Metrics, 'report' | 'render'>
   readonly clocks: Clocks
   readonly checks: CheckReadiness
@@ -52,6 +54,9 @@ export interface OperationsRouterOptions {
 /** As for a report: the page must see a database that hangs, and not hang with it. */
 const COUNT_MS = 500
 
+/** `undefined` if the database fails, or takes longer. */
+const ifInTime = <T>(answer: Promise<T>) => withinPatience(COUNT_MS, answer).catch(() => undefined)
+
 /** What only operators may ask: status and metrics, the rules of the limits, and bans. */
 export function createOperationsRouter(
   { operations, history, now }: OperationsRouterOptions,
@@ -63,8 +68,11 @@ export function createOperationsRouter(
     const since = parseSince(url)
     const report = await operations.report()
     // After the report, in which this would be a call that waits.
-    const users = await withinPatience(COUNT_MS, operations.countUsers()).catch(() => undefined)
-    const counted = { ...(await metrics.report()), users }
+    const [users, webhooks] = await Promise.all([
+      ifInTime(operations.countUsers()),
+      ifInTime(operations.describeWebhooks()),
+    ])
+    const counted = { ...(await metrics.report()), users, webhooks }
     return jsonReply(200, statusOf(report, { counted, now: now(), history: history.read(since) }))
   }
 

@@ -1,5 +1,6 @@
 import type { RuleReport } from '../../limits/tallies.ts'
 import { readVersion } from '../../version.ts'
+import type { ShownWebhook } from '../../webhooks/describe-webhooks.ts'
 import {
   type MetricsReport,
   queuesOf,
@@ -26,7 +27,10 @@ export function statusOf(
     now,
     history,
   }: {
-    readonly counted: MetricsReport & { readonly users: number | undefined }
+    readonly counted: MetricsReport & {
+      readonly users: number | undefined
+      readonly webhooks: readonly ShownWebhook[] | undefined
+    }
     readonly now: number
     readonly history: ReturnType<StatusHistory['read']>
   },
@@ -68,6 +72,8 @@ export function statusOf(
     bans: limits?.bans ?? 0,
     /** `null` while the database does not answer. */
     users: counted.users ?? null,
+    /** By name; `null` as `users`. */
+    webhooks: counted.webhooks ?? null,
     /** The newest first, and at most five of each reason. */
     errors: counted.errors,
     /** The last 15 minutes. */

@@ -82,6 +82,22 @@ export const SERVICE_METRICS: readonly Metric[] = [
     read: ({ feed }) => one(feed.deletions),
   },
   {
+    name: 'webhook_deliveries_total',
+    help: 'Number of requests to a webhook that were answered with 2xx, or not.',
+    labelNames: ['webhook', 'outcome'],
+    read: ({ webhooks }) =>
+      webhooks.flatMap(({ webhook, delivered, failed }) =>
+        by('outcome', { delivered, failed }, { webhook }),
+      ),
+  },
+  {
+    name: 'webhook_behind_seconds',
+    help: 'Age of the oldest change that waits for a webhook, in seconds.',
+    labelNames: ['webhook'],
+    read: ({ webhooks }) =>
+      webhooks.map(({ webhook, behindSeconds: value }) => ({ labels: { webhook }, value })),
+  },
+  {
     name: 'limit_decisions_total',
     help: 'Number of requests that a rule has let pass, refused, or would have refused without its dry run.',
     labelNames: ['type', 'rule', 'outcome'],

@@ -2,6 +2,7 @@ import type { LimitsReport } from '../../limits/tallies.ts'
 import type { HttpServer } from '../../server/server.ts'
 import type { Storage } from '../../storage/storage.ts'
 import { nextTurn, performance } from '../../timers.ts'
+import type { WebhookRunner } from '../../webhooks/webhook-runner.ts'
 import type { CheckReadiness } from '../health.ts'
 import type { NewestErrors } from '../newest-errors.ts'
 
@@ -69,6 +70,7 @@ export interface ReportSources {
   readonly wholeLists: { running(): number }
   /** Requests that wait for a change, streams of events, and deletions that were kept when they were last counted. */
   readonly feed: () => Readonly<Record<'waiting' | 'streaming' | 'deletions', number>>
+  readonly webhooks: WebhookRunner['report']
   /** `undefined` without limits. */
   readonly limits: () => LimitsReport | undefined
 }
@@ -90,6 +92,7 @@ export function createReporter(sources: ReportSources) {
       waitingPasswords: passwords.waiting(),
       wholeLists: wholeLists.running(),
       feed: feed(),
+      webhooks: sources.webhooks(),
       limits: limits(),
       process: {
         pid: process.pid,

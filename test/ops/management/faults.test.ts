@@ -20,6 +20,7 @@ const OPERATIONS: readonly Operations[] = [
     report: broken,
     count: broken,
     countUsers: broken,
+    describeWebhooks: broken,
     metrics: { report: broken, render: broken },
     checks: broken,
     reloadLimits: broken,
@@ -30,6 +31,7 @@ const OPERATIONS: readonly Operations[] = [
     report: async () => broken(),
     count: async () => broken(),
     countUsers: async () => broken(),
+    describeWebhooks: async () => broken(),
     metrics: { report: async () => broken(), render: async () => broken() },
     checks: async () => broken(),
     reloadLimits: async () => broken(),
@@ -76,14 +78,15 @@ test.each(OPERATIONS)(
 test.each([
   ['fails', () => Promise.reject(new Error('broken inside'))],
   ['does not answer', () => new Promise<never>(() => {})],
-])('GET /status has no number of users while the database %s', async (_what, countUsers) => {
+])('GET /status has no users and webhooks while the database %s', async (_what, ask) => {
   const config = loadConfig({ MANAGEMENT_PORT: '0', DATABASE_URL: ':memory:' })
   const log = pino({ level: 'silent' })
   const service = await openService({ config, log })
   onTestFinished(service.close)
-  const operations = { ...service.operations, countUsers } as Operations
+  const operations = { ...service.operations, countUsers: ask, describeWebhooks: ask } as Operations
   const port = await openManagementPort({ config, log, operations })
   onTestFinished(async () => void (await port?.close()))
   const ops = supertest(`http://127.0.0.1:${port?.address.port}`)
-  expect((await ops.get('/status').expect(200)).body).toMatchObject({ ready: true, users: null })
+  const nothing = { users: null, webhooks: null }
+  expect((await ops.get('/status').expect(200)).body).toMatchObject({ ready: true, ...nothing })
 })

@@ -13,6 +13,7 @@ function serviceReport(changes: Partial<ServiceCounts> = {}): ServiceCounts {
     storage: { engine: 'sqlite', waitingWrites: 0 },
     ...{ waitingPasswords: 0, wholeLists: 2, limits: undefined },
     feed: { waiting: 0, streaming: 0, deletions: 0 },
+    webhooks: [],
     process: { pid: 4711, startedAt: 0, cpuSeconds: 0, memoryBytes: 0, eventLoopLagSeconds: 0 },
     ...changes,
   }

@@ -59,6 +59,7 @@ test('GET /status says what the service does, exact to the request', async () =>
     },
     bans: 0,
     users: 1,
+    webhooks: [],
     errors: [expect.any(Object), expect.any(Object)],
     history: { every_seconds: 2, samples: expect.any(Array) },
   })

@@ -48,6 +48,7 @@ function openMetrics(changes: Partial<ServiceReport> = {}) {
     waitingPasswords: 9,
     wholeLists: 2,
     feed: { waiting: 21, streaming: 22, deletions: 23 },
+    webhooks: [{ webhook: 'search', delivered: 24, failed: 25, behindSeconds: 26.5 }],
     limits: {
       rules: ODD_RULES.map((rule, index) => ({
         ...{ type: 'throttle', rule, isDryRun: false },
@@ -101,10 +102,17 @@ test('the text says exactly what the report says', async () => {
     ['storage_commit_writes_sum', 3003],
     ['storage_connections_waiting', 8],
     ['change_feed_deletions', 23],
+    ['webhook_behind_seconds', 26.5],
     ['limit_bans', 10],
     ['limit_store_up', 0],
   ] as const) {
     expect([name, read(name)]).toEqual([name, value])
+  }
+  for (const [outcome, count] of [
+    ['delivered', 24],
+    ['failed', 25],
+  ] as const) {
+    expect(read('webhook_deliveries_total', { webhook: 'search', outcome })).toBe(count)
   }
   expect(read('storage_commit_duration_seconds_bucket', { le: '2.5' })).toBe(2)
   expect(read('user_records_build_info', { node: process.version })).toBe(1)
