@@ -3,8 +3,7 @@ import type { Clocks } from './clocks.ts'
 import { type Config, describeMistake, describeProblem } from './config/settings.ts'
 import { OperatorError, ServiceError } from './errors.ts'
 import { openBanList } from './limits/ban-list.ts'
-import type { CounterStore } from './limits/counter-store.ts'
-import { forgetStrikes } from './limits/forget-strikes.ts'
+import { type CounterStore, forgetStrikes } from './limits/counter-store.ts'
 import { createBanControl } from './limits/kinds/ban-orders.ts'
 import { type CheckedLimits, NO_LIMITS } from './limits/kinds/kinds.ts'
 import { createLimiter, type Limiter, type RuleChanges } from './limits/kinds/limiter.ts'
@@ -143,8 +142,7 @@ async function reload(path: string, { config, log, limiter }: ReloadParts): Prom
     const limits = await loadLimits(path)
     const changes = limiter.replace(limits)
     logWarnings({ limits, config, log })
-    const counts = Object.entries(changes).map(([what, rules]) => [what, rules.length])
-    log.info(Object.fromEntries(counts), 'limits reloaded')
+    log.info(changes, 'limits reloaded')
     return changes
   } catch (err) {
     if (err instanceof OperatorError) {

@@ -1,4 +1,6 @@
 import type { Store } from 'express-rate-limit'
+import type { BanKey } from './ban-store.ts'
+import type { Notices } from './notices.ts'
 import type { RuleType } from './rules/filter-rule.ts'
 
 /** A rule that counts. */
@@ -66,5 +68,32 @@ export function parseCounterText(text: string) {
     counter: text.slice(windowEnd + 1),
     rule: text.slice(windowEnd + 1, ruleEnd),
     key: text.slice(ruleEnd + 1),
+  }
+}
+
+/** Where strikes are counted. */
+export interface StrikeOptions {
+  /** `undefined` if nothing is counted. */
+  readonly store: CounterStore | undefined
+  readonly notices: Pick<Notices, 'storeFailed'>
+}
+
+/** All services on one database obey a ban after two seconds, and a busy one a little later. */
+const KNOWN_AFTER_MS = 10_000
+
+/**
+ * Resets the count of a client whose ban was made or lifted. `bannedForMs` is what is left of its ban: the reset then waits until
+ * other services know the ban, which they see by the count until then, but never beyond half of it. A failure is logged.
+ */
+export async function forgetStrikes(
+  { rule, clientKey: key }: BanKey,
+  { store, notices }: StrikeOptions,
+  bannedForMs = 0,
+): Promise<void> {
+  try {
+    const text = counterText({ type: 'ban', rule, key })
+    await store?.resetKey(text, Math.min(KNOWN_AFTER_MS, bannedForMs / 2))
+  } catch (error) {
+    notices.storeFailed(error)
   }
 }

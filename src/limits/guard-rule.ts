@@ -1,8 +1,7 @@
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import type { BanList } from './ban-list.ts'
 import { type CounterStore, counterText } from './counter-store.ts'
-import type { ShowLimits } from './limit-headers.ts'
-import { type Notices, noticeOf } from './notices.ts'
+import type { Notices } from './notices.ts'
 import type { CompiledCounter, CompiledRule } from './rules/filter-rule.ts'
 import type { LimitState } from './rules/request-facts.ts'
 import { type Tallies, tallyOf, tallyRefusal } from './tallies.ts'
@@ -14,7 +13,6 @@ export interface RuleParts {
   readonly bans: BanList
   readonly notices: Notices
   readonly tallies: Tallies
-  readonly showLimits: ShowLimits
   /** Milliseconds since the epoch. */
   readonly now: () => number
   /** The same by a clock that never jumps, by which windows end. */
@@ -113,9 +111,8 @@ export function guardRule(
     /** Reports that the rule refuses a request or, in a dry run, would refuse it. */
     refuse: (state: LimitState, logFields?: object): void => {
       tallyRefusal(tally, state)
-      const notice = noticeOf(rule, state)
-      notices.publish(notice)
-      notices.mark(notice, logFields)
+      notices.publish(rule, state)
+      notices.mark(rule, state.request, logFields)
     },
   }
 }

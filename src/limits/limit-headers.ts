@@ -1,39 +1,26 @@
 import { createHash } from 'node:crypto'
 import type { Request } from 'express'
 import { memoize } from './rules/memoize.ts'
-import { factsOf, type LimitState } from './rules/request-facts.ts'
+import { factsOf } from './rules/request-facts.ts'
+
+const partitionOf = memoize(hashPartition)
+const quotedName = memoize(quote)
 
 /**
  * Puts an item of each limit that has counted a request into its `RateLimit` and `RateLimit-Policy`, in the form of
- * express-rate-limit's `draft-8`.
+ * express-rate-limit's `draft-8`. `now` is by the clock by which windows end.
  */
-export type ShowLimits = (request: Request) => void
-
-/** `steadyNow` is the clock by which windows end. */
-export function createLimitHeaders(steadyNow: () => number): ShowLimits {
-  const partitionOf = memoize(hashPartition)
-  const quotedName = memoize(quote)
-
-  function stateItem(rule: string, { limit, count = 0, resetTime }: LimitState): string {
-    const left = Math.max(limit - count, 0)
-    return `${quotedName(rule)}; r=${left}; t=${secondsUntil(resetTime, steadyNow())}`
+export function showLimits(request: Request, now: number): void {
+  const { shown } = factsOf(request)
+  if (shown === undefined) return
+  let left = ''
+  let policy = ''
+  for (const [rule, { limit, count = 0, resetTime, windowMs, key = '' }] of shown) {
+    const item = `${left === '' ? '' : ', '}${quotedName(rule.name)}; `
+    left += `${item}r=${Math.max(limit - count, 0)}; t=${secondsUntil(resetTime, now)}`
+    policy += `${item}q=${limit}; w=${Math.ceil(windowMs / 1000)}; pk=:${partitionOf(key)}:`
   }
-
-  function policyItem(rule: string, { limit, windowMs, key = '' }: LimitState): string {
-    const seconds = Math.ceil(windowMs / 1000)
-    return `${quotedName(rule)}; q=${limit}; w=${seconds}; pk=:${partitionOf(key)}:`
-  }
-
-  return request => {
-    const { shown } = factsOf(request)
-    if (shown === undefined) return
-    const items = (itemOf: typeof stateItem) =>
-      Array.from(shown, ([{ name }, state]) => itemOf(name, state)).join(', ')
-    request.replyHeaders =
-      shown.size === 0
-        ? undefined
-        : { RateLimit: items(stateItem), 'RateLimit-Policy': items(policyItem) }
-  }
+  request.replyHeaders = left === '' ? undefined : { RateLimit: left, 'RateLimit-Policy': policy }
 }
 
 /** At least 1: a client that is sent 0 retries immediately and is denied again. */

@@ -5,8 +5,7 @@ import { type ErrorDetails, ServiceError } from '../errors.ts'
 import { fixedHeaders } from '../http/reply.ts'
 import { counterText } from './counter-store.ts'
 import { guardRule, type RuleParts } from './guard-rule.ts'
-import { secondsUntil } from './limit-headers.ts'
-import { noticeOf } from './notices.ts'
+import { secondsUntil, showLimits } from './limit-headers.ts'
 import { needsBody } from './rules/client-key.ts'
 import type { LimitRule } from './rules/filter-rule.ts'
 import type { FixedAnswer } from './rules/limits-file.ts'
@@ -83,9 +82,11 @@ export function limitMany(rule: LimitRule, parts: RuleParts): RequestHandler {
   }
 }
 
+const EXCEEDED = { level: 'warn', message: 'limit exceeded' } as const
+
 /** Lets a request pass that a rule has counted under one or several keys, or denies it. */
 function decideByCount(rule: LimitRule, parts: RuleParts) {
-  const { notices, showLimits, steadyNow } = parts
+  const { notices, steadyNow } = parts
   const { type, name, isDryRun, answer } = rule
   const tally = tallyOf(parts.tallies, rule)
   const hasHeaders = type === 'rateLimit' && !isDryRun
@@ -99,11 +100,10 @@ function decideByCount(rule: LimitRule, parts: RuleParts) {
   function report(state: LimitState): void {
     const { count = 0, limit, amount } = state
     tally.counted += amount
-    const notice = noticeOf(rule, state)
-    notices.publish(notice)
-    notices.mark(notice)
+    notices.publish(rule, state)
+    notices.mark(rule, state.request)
     // Counts are exact, so one request alone sees this one.
-    if (count - amount <= limit) notices.writeLine('warn', notice, 'limit exceeded')
+    if (count - amount <= limit) notices.writeLine(EXCEEDED, rule, state)
   }
 
   /** `canFit` says whether the request fits into an empty window. */
@@ -117,7 +117,7 @@ function decideByCount(rule: LimitRule, parts: RuleParts) {
       return next()
     }
     facts.show(rule, state)
-    showLimits(request)
+    showLimits(request, steadyNow())
     // The key without what only the store needs.
     request.rateLimit = { limit, used: count, remaining: 0, resetTime, key }
     const retryAfter = String(secondsUntil(resetTime, steadyNow()))
@@ -125,7 +125,7 @@ function decideByCount(rule: LimitRule, parts: RuleParts) {
       if (error === undefined) {
         // A limit on a route has its headers whenever it counts.
         if (type === 'throttle') facts.shown?.delete(rule)
-        showLimits(request)
+        showLimits(request, steadyNow())
         request.line = line
       }
       next(error)

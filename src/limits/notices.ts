@@ -23,6 +23,8 @@ export interface Notice {
   readonly dryRun?: true
 }
 
+type DecidingRule = NamedRule & { readonly limit?: unknown }
+
 /** The name of the channel of `node:diagnostics_channel` on which notices are published. */
 export const CHANNEL_NAME = 'user-records.limits'
 
@@ -35,19 +37,23 @@ export function createNotices(options: RuleLinesOptions) {
 
   return {
     /** Publishes a decision on the channel. */
-    publish: (notice: Notice): void => {
-      if (published.hasSubscribers) published.publish(notice)
+    publish: (rule: DecidingRule, state: LimitState): void => {
+      if (published.hasSubscribers) published.publish(noticeOf(rule, state))
     },
 
     /** Adds type and rule to the request's own log line. */
-    mark: (notice: Notice, more?: object): void => {
-      const { type, rule, dryRun, request } = notice
-      request.line = { ...request.line, type, rule, dryRun, ...more }
+    mark: ({ type, name, isDryRun }: NamedRule, request: Request, more?: object): void => {
+      request.line = { ...request.line, type, rule: name, dryRun: isDryRun || undefined, ...more }
     },
 
     /** Writes a log line about a decision, unless the rule has written too many within the last second. */
-    writeLine: (level: 'warn' | 'info', notice: Notice, message: string, more?: object): void => {
-      const { type, rule, dryRun, limit, period, request } = notice
+    writeLine: (
+      { level, message }: { level: 'warn' | 'info'; message: string },
+      ruled: DecidingRule,
+      state: LimitState,
+      more?: object,
+    ): void => {
+      const { type, rule, dryRun, limit, period, request } = noticeOf(ruled, state)
       const client = logText(factsOf(request).ip)
       const fields = { requestId: request.id, type, rule, dryRun, limit, period, client, ...more }
       lines.write({ level, message, source: ruleText(type, rule) }, fields)
@@ -103,8 +109,8 @@ export function createNotices(options: RuleLinesOptions) {
 }
 
 /** The notice of a rule's decision. It has key, count, limit and period only if the rule can count. */
-export function noticeOf(
-  { type, name, isDryRun, limit: own }: NamedRule & { readonly limit?: unknown },
+function noticeOf(
+  { type, name, isDryRun, limit: own }: DecidingRule,
   { request, key, count, limit, windowMs: period }: LimitState,
 ): Notice {
   const counted = own !== undefined && { key, count, limit, period }

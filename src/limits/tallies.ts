@@ -40,10 +40,8 @@ export type Tallies = ReadonlyMap<string, Tally>
 /** A rule keeps its tally over a reload if it keeps its type and name. Others begin at zero, with what `openClients` returns. */
 export function createTallies(
   rules: readonly NamedRule[],
-  {
-    previous,
-    openClients,
-  }: { previous?: Tallies | undefined; openClients?: (() => RefusedClients) | undefined } = {},
+  previous: Tallies | undefined,
+  openClients: (() => RefusedClients) | undefined,
 ): Tallies {
   return new Map(
     rules.map(({ type, name, isDryRun }) => {

@@ -123,7 +123,7 @@ describe('a reload', () => {
     expect(headers).not.toHaveProperty('ratelimit')
   })
 
-  test('reads a module again, logs how many of its rules have another function, and warns as the start does', async () => {
+  test('reads a module again, logs which of its rules have another function, and warns as the start does', async () => {
     const rules = (agent: string, by: string) => `{
       blocklist: [{ name: 'agent', match: request => request.get('user-agent') === '${agent}' }],
       throttle: [
@@ -136,13 +136,16 @@ describe('a reload', () => {
     expect([await statusOf('first'), await statusOf('sec ond')]).toEqual([403, 200])
     await app.change(rules('sec ond', '2'))
     expect([await statusOf('first'), await statusOf('sec ond')]).toEqual([200, 403])
-    expect(app.linesOf(RELOADED).at(-1)).toMatchObject({ came: 0, went: 0, changed: 3 })
+    expect(app.linesOf(RELOADED).at(-1)).toMatchObject({
+      ...{ came: [], went: [] },
+      changed: ['blocklist "agent"', 'throttle "list"', 'track "asked"'],
+    })
     const warning = 'track "asked" has the path "/search?q": a path has no query, use the key query'
     const line = expect.objectContaining({ level: 40, warning })
     expect(app.linesOf('limits may not work as intended')).toEqual([line])
   })
 
-  test('logs how many rules came, went and changed, by kind and name', async () => {
+  test('logs which rules came, went and changed, by kind and name', async () => {
     const many = Array.from({ length: 150 }, (_, index) => `203.0.113.${index}`)
     const safelist = [{ name: 'same', ip: '10.0.0.1' }]
     const all = { limit: 1000, period: 60 }
@@ -156,7 +159,7 @@ describe('a reload', () => {
       throttle: [all, { name: 'went', ...all }],
     })
     await app.reloadLimits()
-    expect(app.linesOf(RELOADED).at(-1)).toMatchObject({ came: 0, went: 0, changed: 0 })
+    expect(app.linesOf(RELOADED).at(-1)).toMatchObject({ came: [], went: [], changed: [] })
     await app.change({
       safelist,
       blocklist: [
@@ -169,7 +172,8 @@ describe('a reload', () => {
     })
     expect(app.linesOf(RELOADED).at(-1)).toMatchObject({
       level: 30,
-      ...{ came: 1, went: 1, changed: 3 },
+      ...{ came: ['track "went"'], went: ['throttle "went"'] },
+      changed: ['blocklist "changed"', 'blocklist "many"', 'throttle "throttle[0]"'],
     })
   })
 
@@ -207,10 +211,10 @@ test('the tallies in force keep no rules of an earlier reload', async () => {
   const collectGarbage = runInNewContext('gc')
   const begin = () => {
     const rules: NamedRule[] = []
-    return { previous: new WeakRef(rules), tallies: createTallies(rules) }
+    return { previous: new WeakRef(rules), tallies: createTallies(rules, undefined, undefined) }
   }
   const { previous, tallies } = begin()
-  const current = createTallies([], { previous: createTallies([], { previous: tallies }) })
+  const current = createTallies([], createTallies([], tallies, undefined), undefined)
   await new Promise(resolve => setImmediate(resolve))
   collectGarbage()
   expect([previous.deref(), current.size]).toEqual([undefined, 0])

@@ -47,7 +47,7 @@ test('the built service takes LIMITS_FILE from .env and its working directory, a
 
   write(blocking('second'))
   service.process.kill('SIGHUP')
-  const changes = { came: 1, went: 1, changed: 0 }
+  const changes = { came: ['blocklist "second"'], went: ['blocklist "first"'], changed: [] }
   expect(await untilLogged('limits reloaded', 2)).toMatchObject({ level: 'info', ...changes })
   expect(await statusesOf('first', 'second')).toEqual([200, 403])
 

@@ -8,7 +8,8 @@ import {
 } from '../ban-control.ts'
 import type { BanList } from '../ban-list.ts'
 import { type Ban, type BanStore, endOf } from '../ban-store.ts'
-import { forgetStrikes, type StrikeOptions } from '../forget-strikes.ts'
+import { forgetStrikes, type StrikeOptions } from '../counter-store.ts'
+import type { Notices } from '../notices.ts'
 import { namedKey } from '../rules/client-key.ts'
 import { keyInWords } from './describe-rules.ts'
 import type { CompiledBan } from './kinds.ts'
@@ -75,6 +76,7 @@ function needOf({ source: { by } }: CompiledBan): string {
 const FORGOTTEN_AT_ONCE = 1000
 
 export interface BanControlOptions extends StrikeOptions {
+  readonly notices: Notices
   /** Milliseconds since the epoch. */
   readonly wallNow: () => number
   readonly banStore: BanStore

@@ -1,10 +1,9 @@
 import type { RequestHandler } from 'express'
 import { z } from 'zod'
 import { ServiceError } from '../../errors.ts'
-import { forgetStrikes } from '../forget-strikes.ts'
-import { guardRule, type RuleParts } from '../guard-rule.ts'
+import { forgetStrikes } from '../counter-store.ts'
+import { guardRule, type MatchHandler, type RuleParts } from '../guard-rule.ts'
 import { wholeSeconds } from '../limit-headers.ts'
-import { noticeOf } from '../notices.ts'
 import { onceAnswered } from '../once-answered.ts'
 import {
   answeredShape,
@@ -56,118 +55,109 @@ export const bans = {
 
 type Rule = CompiledRule & z.output<typeof bans.schema>
 
-/** A handler of a ban rule: denies all requests of a client whose ban is in force. */
-export function denyBanned(rule: Rule, parts: RuleParts): RequestHandler {
-  const { keyOf, stateOf, remainingMs, refuseBanned } = openBan(rule, parts)
-  return (request, _response, next) => {
-    if (parts.bans.isEmpty()) return next()
-    const key = keyOf(request)
-    const leftMs = remainingMs(key)
-    next(leftMs === undefined ? undefined : refuseBanned(stateOf(request, key), leftMs))
-  }
-}
+/** The two handlers of a ban rule. */
+export function handleBans(rule: Rule, parts: RuleParts) {
+  const { bans, notices, now } = parts
+  const { isDryRun, banMs, limit, statuses, deniesStrikes } = rule
+  const { tally, keyOf, stateOf, onMatch, count, refuse } = guardRule(rule, parts)
+  // Well-formed, because the database replaces lone surrogates.
+  const name = rule.name.toWellFormed()
+  const idOf = (clientKey: string) => ({ rule: name, clientKey, isDryRun })
+  const endsAt = (remainingMs: number) => new Date(now() + remainingMs).toISOString()
 
-/**
- * The other handler of a ban rule: counts what matches as a strike, and bans the client at the last one. Counts are exact, so
- * exactly one request gets the count `maxretry`. If that did not ban the client, a later request does.
- */
-export function countStrike(rule: Rule, parts: RuleParts): RequestHandler {
-  const { limit, banMs, isDryRun, deniesStrikes } = rule
-  const { tally, stateOf, onMatch, count, refuse, ...ban } = openBan(rule, parts)
-  return onMatch(async (state, _response, next) => {
+  /** Milliseconds until the ban of a client ends; `undefined` without one. */
+  const remainingMs = (key: string | undefined) =>
+    key === undefined ? undefined : bans.remainingMs(idOf(key))
+
+  /**
+   * Whether a strike beyond the last one must make up for a ban that another process is making, or nobody has made: it was killed
+   * at the last strike, or a reload made `maxretry` smaller. Not in a dry run, whose bans other processes never know.
+   */
+  const isMissing = (key: string | undefined) => !isDryRun && remainingMs(key) === undefined
+
+  /** Bans the client of a request. False if another process was first. */
+  async function begin(state: LimitState): Promise<boolean> {
+    const key = ownCopy(state.key ?? '')
+    const banEndsAt = endsAt(banMs)
+    const isFirst = await bans.add({ ...idOf(key), forMs: banMs })
+    const line = { level: 'warn', message: 'client banned' } as const
+    if (isFirst) notices.writeLine(line, rule, state, { banEndsAt })
+    void forgetStrikes({ rule: rule.name, clientKey: key }, parts, remainingMs(key))
+    return isFirst
+  }
+
+  /** Reports a request of a banned client. Returns the error for it; `undefined` if the rule is in dry run. */
+  function refuseBanned(state: LimitState, leftMs: number): ServiceError | undefined {
+    refuse(state, { banEndsAt: endsAt(leftMs) })
+    return isDryRun ? undefined : banned(leftMs)
+  }
+
+  const strike: MatchHandler = async (state, _response, next) => {
     const { key } = state
     // Let in before its ban, or in a dry run. Its ban is not prolonged.
-    if (ban.remainingMs(key) !== undefined) return next()
+    if (remainingMs(key) !== undefined) return next()
     const strikes = await count(state)
     // Without a key, nothing is counted.
     const hasStoreFailed = strikes === undefined && key !== undefined
     if (hasStoreFailed) return next()
     if (strikes !== undefined && strikes > limit) {
-      if (ban.isMissing(key)) await ban.begin(state)
+      if (isMissing(key)) await begin(state)
       // The notice of a banned client has no count.
-      return next(ban.refuseBanned(stateOf(state.request, key), ban.remainingMs(key) ?? banMs))
+      return next(refuseBanned(stateOf(state.request, key), remainingMs(key) ?? banMs))
     }
     const isLast = strikes === limit
-    if (isLast) await ban.begin(state)
+    if (isLast) await begin(state)
     if (strikes !== undefined) tally.counted++
     if (deniesStrikes) {
-      refuse(state, isLast ? { banEndsAt: ban.endsAt(banMs) } : {})
+      refuse(state, isLast ? { banEndsAt: endsAt(banMs) } : {})
       if (isDryRun) return next()
       return next(isLast ? banned(banMs) : BLOCKED)
     }
-    if (isLast) parts.notices.publish(noticeOf(rule, state))
+    if (isLast) notices.publish(rule, state)
     if (strikes !== undefined) tally.passed++
     next()
-  })
-}
+  }
 
-/** For a rule with `status`: counts what matches once it is answered. A ban begins with the next request. */
-export function countStrikeByAnswer(rule: Rule, parts: RuleParts): RequestHandler {
-  const { limit, statuses = new Set() } = rule
-  const { tally, onMatch, count, ...ban } = openBan(rule, parts)
-
-  async function strike(state: LimitState): Promise<void> {
-    if (ban.remainingMs(state.key) !== undefined) return
+  async function strikeByAnswer(state: LimitState): Promise<void> {
+    if (remainingMs(state.key) !== undefined) return
     const strikes = await count(state)
     if (strikes === undefined) return
     const isBeyond = strikes > limit
-    if (isBeyond && !ban.isMissing(state.key)) return
+    if (isBeyond && !isMissing(state.key)) return
     const report = () => {
       tallyPass(tally)
-      if (strikes >= limit) parts.notices.publish(noticeOf(rule, state))
+      if (strikes >= limit) notices.publish(rule, state)
     }
     if (!isBeyond) report()
     if (strikes < limit) return
-    const isFirst = await ban.begin(state)
+    const isFirst = await begin(state)
     if (isBeyond && isFirst) report()
   }
 
-  return onMatch((state, response, next) => {
-    onceAnswered(response, statuses, () => void strike(state))
-    next()
-  })
-}
-
-/** What the handlers of a rule do with its bans. */
-function openBan(rule: Rule, parts: RuleParts) {
-  const { bans, notices, now } = parts
-  const { isDryRun, banMs } = rule
-  const guarded = guardRule(rule, parts)
-  // Well-formed, because the database replaces lone surrogates.
-  const name = rule.name.toWellFormed()
-  const idOf = (clientKey: string) => ({ rule: name, clientKey, isDryRun })
-  const endsAt = (remainingMs: number) => new Date(now() + remainingMs).toISOString()
-  const remainingMs = (key: string | undefined) =>
-    key === undefined ? undefined : bans.remainingMs(idOf(key))
-
   return {
-    ...guarded,
-    endsAt,
-    /** Milliseconds until the ban of a client ends; `undefined` without one. */
-    remainingMs,
+    statuses,
+
+    /** Denies all requests of a client whose ban is in force. */
+    deny: ((request, _response, next) => {
+      if (bans.isEmpty()) return next()
+      const key = keyOf(request)
+      const leftMs = remainingMs(key)
+      next(leftMs === undefined ? undefined : refuseBanned(stateOf(request, key), leftMs))
+    }) satisfies RequestHandler,
 
     /**
-     * Whether a strike beyond the last one must make up for a ban that another process is making, or nobody has made: it was killed
-     * at the last strike, or a reload made `maxretry` smaller. Not in a dry run, whose bans other processes never know.
+     * Counts what matches as a strike, and bans the client at the last one. Counts are exact, so exactly one request gets the
+     * count `maxretry`. If that did not ban the client, a later request does. With `status` it counts once the request is
+     * answered, and a ban begins with the next request.
      */
-    isMissing: (key: string | undefined) => !isDryRun && remainingMs(key) === undefined,
-
-    /** Bans the client of a request. False if another process was first. */
-    begin: async (state: LimitState): Promise<boolean> => {
-      const key = ownCopy(state.key ?? '')
-      const banEndsAt = endsAt(banMs)
-      const isFirst = await bans.add({ ...idOf(key), forMs: banMs })
-      if (isFirst) notices.writeLine('warn', noticeOf(rule, state), 'client banned', { banEndsAt })
-      const ban = { rule: rule.name, clientKey: key }
-      void forgetStrikes(ban, parts, remainingMs(key))
-      return isFirst
-    },
-
-    /** Reports a request of a banned client. Returns the error for it; `undefined` if the rule is in dry run. */
-    refuseBanned: (state: LimitState, remainingMs: number) => {
-      guarded.refuse(state, { banEndsAt: endsAt(remainingMs) })
-      return isDryRun ? undefined : banned(remainingMs)
-    },
+    strike: onMatch(
+      statuses === undefined
+        ? strike
+        : (state, response, next) => {
+            onceAnswered(response, statuses, () => void strikeByAnswer(state))
+            next()
+          },
+    ),
   }
 }
 

@@ -4,14 +4,14 @@ import type { RequestHandler } from 'express'
 import { ACTIONS, type Action } from '../../http/actions.ts'
 import type { SplitRequest } from '../../http/router.ts'
 import type { RuleParts } from '../guard-rule.ts'
-import { createLimitHeaders } from '../limit-headers.ts'
+import { showLimits } from '../limit-headers.ts'
 import { limitMany, limitRequests } from '../limit-requests.ts'
 import type { RefusedClients } from '../refused-clients.ts'
 import { needsBody, partsOf } from '../rules/client-key.ts'
 import type { NamedRule } from '../rules/filter-rule.ts'
 import { factsOf } from '../rules/request-facts.ts'
 import { createTallies, type RuleReport, type Tallies } from '../tallies.ts'
-import { countStrike, countStrikeByAnswer, denyBanned } from './ban-rule.ts'
+import { handleBans } from './ban-rule.ts'
 import { type CheckedLimits, type CompiledRateLimit, RULE_KINDS } from './kinds.ts'
 import { block, pass } from './match-rules.ts'
 import { report as reportMatch } from './track-rule.ts'
@@ -22,16 +22,15 @@ export type RuleChanges = ReturnType<typeof compareRules>
 /** The limits of a service, as middleware whose rules can be changed while it runs. */
 export type Limiter = ReturnType<typeof createLimiter>
 
-export interface LimiterOptions extends Omit<RuleParts, 'tallies' | 'showLimits'> {
+export interface LimiterOptions extends Omit<RuleParts, 'tallies'> {
   readonly limits: CheckedLimits
   /** Opens the counts of the clients that a rule refuses. If left out, refused clients are not counted. */
   readonly openClients?: (() => RefusedClients) | undefined
 }
 
 export function createLimiter(options: LimiterOptions) {
-  const { bans, steadyNow } = options
-  const parts = { ...options, showLimits: createLimitHeaders(steadyNow) }
-  let rules = compileRules(options.limits, parts)
+  const { bans } = options
+  let rules = compileRules(options.limits, options)
   const report = (): RuleReport[] => Array.from(rules.tallies.values(), tally => ({ ...tally }))
 
   return {
@@ -60,7 +59,7 @@ export function createLimiter(options: LimiterOptions) {
     /** Replaces all rules in one step. Bans stay, and so do counters, by the kind and name of their rule. */
     replace: (limits: CheckedLimits): RuleChanges => {
       const previous = rules.source
-      rules = compileRules(limits, parts, rules.tallies)
+      rules = compileRules(limits, options, rules.tallies)
       options.store?.letRunOut?.(report())
       return compareRules(previous, limits)
     },
@@ -72,19 +71,9 @@ export function createLimiter(options: LimiterOptions) {
   }
 }
 
-function compileRules(
-  limits: CheckedLimits,
-  given: Omit<RuleParts, 'tallies'> & Pick<LimiterOptions, 'openClients'>,
-  previous?: Tallies,
-) {
-  const { openClients } = given
-  const parts = {
-    ...given,
-    tallies: createTallies(
-      RULE_KINDS.flatMap((kind): readonly NamedRule[] => limits[kind]),
-      { previous, openClients },
-    ),
-  }
+function compileRules(limits: CheckedLimits, options: LimiterOptions, previous?: Tallies) {
+  const named = RULE_KINDS.flatMap((kind): readonly NamedRule[] => limits[kind])
+  const parts = { ...options, tallies: createTallies(named, previous, options.openClients) }
   const readsBody = ({ source }: CompiledRateLimit) => needsBody(source.by)
   const afterBody = limits.rateLimits.filter(readsBody)
   const beforeBody = limits.rateLimits.filter(rule => !readsBody(rule))
@@ -103,6 +92,7 @@ function compileRules(
 /** All rules that stand before the routes, in the order in which a request meets them. */
 function chainFilter(rules: CheckedLimits, parts: RuleParts): RequestHandler {
   const counting = [...rules.bans, ...rules.throttle, ...rules.track, ...rules.rateLimits]
+  const bans = rules.bans.map(rule => handleBans(rule, parts))
   const needsAddress =
     parts.store !== undefined &&
     counting.some(rule => 'keyOf' in rule && partsOf(rule.source.by).includes('ip'))
@@ -110,11 +100,11 @@ function chainFilter(rules: CheckedLimits, parts: RuleParts): RequestHandler {
     ...(needsAddress ? [parts.notices.reportMissingAddress] : []),
     ...rules.safelist.map(rule => pass(rule, parts)),
     ...rules.blocklist.map(rule => block(rule, parts)),
-    ...rules.bans.map(rule => denyBanned(rule, parts)),
-    ...rules.bans.filter(rule => !rule.statuses).map(rule => countStrike(rule, parts)),
+    ...bans.map(({ deny }) => deny),
+    ...bans.filter(({ statuses }) => !statuses).map(({ strike }) => strike),
     ...rules.throttle.flatMap(rule => limitRequests(rule, parts)),
     // Answers of the filter itself do not count.
-    ...rules.bans.filter(rule => rule.statuses).map(rule => countStrikeByAnswer(rule, parts)),
+    ...bans.filter(({ statuses }) => statuses).map(({ strike }) => strike),
     ...rules.track.map(rule => reportMatch(rule, parts)),
   ])
 }
@@ -125,15 +115,15 @@ function chainByAction(
   parts: RuleParts,
   handlersOf: typeof limitRequests,
 ) {
-  const showLimits: RequestHandler = (request, _response, next) => {
-    parts.showLimits(request)
+  const show: RequestHandler = (request, _response, next) => {
+    showLimits(request, parts.steadyNow())
     next()
   }
   return Object.fromEntries(
     ACTIONS.map(action => {
       const ofAction = rules.filter(({ actions }) => actions.includes(action))
       const handlers = ofAction.flatMap(rule => handlersOf(rule, parts))
-      return [action, chain([skipSafe, ...handlers, showLimits])]
+      return [action, chain([skipSafe, ...handlers, show])]
     }),
   ) as Record<Action, RequestHandler>
 }

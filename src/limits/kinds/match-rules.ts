@@ -2,7 +2,6 @@ import type { RequestHandler } from 'express'
 import { z } from 'zod'
 import { ServiceError } from '../../errors.ts'
 import { guardRule, type RuleParts } from '../guard-rule.ts'
-import { noticeOf } from '../notices.ts'
 import {
   type CompiledRule,
   compileFilter,
@@ -26,7 +25,7 @@ export function pass(rule: CompiledRule, parts: RuleParts): RequestHandler {
   return onMatch((state, _response, next) => {
     factsOf(state.request).isSafe = true
     tallyPass(tally)
-    parts.notices.publish(noticeOf(rule, state))
+    parts.notices.publish(rule, state)
     next('router')
   })
 }

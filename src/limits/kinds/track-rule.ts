@@ -1,7 +1,6 @@
 import type { RequestHandler } from 'express'
 import { z } from 'zod'
 import { guardRule, type RuleParts } from '../guard-rule.ts'
-import { noticeOf } from '../notices.ts'
 import { onceAnswered } from '../once-answered.ts'
 import {
   answeredShape,
@@ -48,6 +47,8 @@ export const track = {
 
 type Rule = CompiledRule & z.output<typeof track.schema>
 
+const TRACKED = { level: 'info', message: 'request tracked' } as const
+
 /** The handler of a track: reports what matches, with a limit only what is over it. */
 export function report(rule: Rule, parts: RuleParts): RequestHandler {
   const { notices } = parts
@@ -60,9 +61,8 @@ export function report(rule: Rule, parts: RuleParts): RequestHandler {
     if (counted === undefined) return
     tallyPass(tally)
     if (counted <= state.limit) return
-    const notice = noticeOf(rule, state)
-    notices.publish(notice)
-    if (counted === state.limit + 1) notices.writeLine('info', notice, 'request tracked')
+    notices.publish(rule, state)
+    if (counted === state.limit + 1) notices.writeLine(TRACKED, rule, state)
   }
 
   return onMatch(async (state, response, next) => {

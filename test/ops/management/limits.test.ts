@@ -59,10 +59,7 @@ test('POST /limits/reload puts the file in force, says what changed, and keeps c
     ['posts', 3],
     ['tried', 2],
   ])
-  const counts = Object.fromEntries(
-    Object.entries(changes).map(([what, rules]) => [what, rules.length]),
-  )
-  expect(logLines).toContainEqual(expect.objectContaining({ msg: 'limits reloaded', ...counts }))
+  expect(logLines).toContainEqual(expect.objectContaining({ msg: 'limits reloaded', ...changes }))
   const nothing = { came: [], went: [], changed: [] }
   await ops.post('/limits/reload').expect(200, { reloaded: true, ...nothing })
 })
