@@ -46,37 +46,25 @@ const CHANGE = {
     SELECT id FROM changed`,
 }
 
-/** Returns each user that existed and whether it is deleted now. Where the read `xmin` is NULL, any matches. */
+/**
+ * Deletes lists of users. Of a list of which another transaction holds a user, or has changed one since `read_xmin`, it deletes
+ * none. The number of a list stands beside each of its ids. Returns those that existed, and whether each is deleted now.
+ */
 const DELETE = {
   name: 'delete_users',
   text: `
-    WITH found AS (
-      SELECT users.id FROM users JOIN unnest($1::bigint[], $2::xid[]) AS wanted (id, read_xmin)
-        ON users.id = wanted.id AND users.xmin = coalesce(read_xmin, users.xmin)
-      ORDER BY users.id FOR UPDATE OF users SKIP LOCKED
-    ), deleted AS (
-      DELETE FROM users USING found WHERE users.id = found.id RETURNING users.id
-    )
-    SELECT users.id, deleted.id IS NOT NULL FROM users LEFT JOIN deleted ON deleted.id = users.id
-    WHERE users.id = ANY ($1::bigint[])`,
-}
-
-/**
- * As DELETE, for several lists of ids. Of a list of which another transaction holds a user, it deletes none. The number of a list
- * stands beside each of its ids.
- */
-const DELETE_ALL = {
-  name: 'delete_lists_of_users',
-  text: `
     WITH wanted AS MATERIALIZED (
-      SELECT users.id, list FROM users JOIN unnest($1::bigint[], $2::integer[]) AS sent (id, list) USING (id)
+      SELECT users.id, list, read_xmin FROM users
+        JOIN unnest($1::bigint[], $2::integer[], $3::xid[]) AS sent (id, list, read_xmin) USING (id)
     ), found AS (
-      SELECT users.id, list FROM users JOIN wanted USING (id)
+      SELECT users.id, list FROM users
+        JOIN wanted ON users.id = wanted.id AND users.xmin = coalesce(read_xmin, users.xmin)
       ORDER BY users.id FOR UPDATE OF users SKIP LOCKED
+    ), free AS MATERIALIZED (
+      SELECT id FROM found
+      WHERE list NOT IN (SELECT list FROM wanted WHERE id NOT IN (SELECT id FROM found))
     ), deleted AS (
-      DELETE FROM users USING found WHERE users.id = found.id AND list NOT IN (
-        SELECT list FROM wanted WHERE id NOT IN (SELECT id FROM found))
-      RETURNING users.id
+      DELETE FROM users USING free WHERE users.id = free.id RETURNING users.id
     )
     SELECT wanted.id, list, deleted.id IS NOT NULL FROM wanted LEFT JOIN deleted USING (id)`,
 }
@@ -95,6 +83,9 @@ const REPLACE_DIGEST = {
 interface ReadRow extends UserRow {
   readonly xmin: string
 }
+
+/** Without `xmin`, whatever another transaction has made of the user. */
+type DeletedUser = Pick<ReadRow, 'id'> & Partial<Pick<ReadRow, 'xmin'>>
 
 interface Change {
   readonly before: ReadRow
@@ -136,32 +127,20 @@ export function createUserUpdates(
     )
   })
 
-  const remove = joinWrites<{ readonly id: number; readonly xmin?: string }, boolean>(
-    async (deletes, options) => {
-      const values = columnsOf(deletes.map(({ id, xmin }) => [id, xmin]))
-      const rows = await connections.write<[id: number, isDeleted: boolean]>(DELETE, values, {
-        ...options,
-        countWrites: found => deletes.length - found.filter(([, isDeleted]) => !isDeleted).length,
-      })
-      const found = new Map(rows)
-      return deletes.map(({ id }) =>
-        found.get(id) === false ? { error: HELD } : { value: found.has(id) },
-      )
-    },
-  )
-
-  const removeAll = joinWrites<readonly number[], readonly number[]>(async (lists, options) => {
-    const sent = lists.flatMap((ids, list) => ids.map(id => [id, list]))
-    type Row = [id: number, list: number, isDeleted: boolean]
-    const rows = await connections.write<Row>(DELETE_ALL, columnsOf(sent), {
+  const remove = joinWrites<readonly DeletedUser[], readonly number[]>(async (lists, options) => {
+    const sent = lists.flatMap((users, list) => users.map(({ id, xmin }) => [id, list, xmin]))
+    type FoundRow = [id: number, list: number, isDeleted: boolean]
+    const found = await connections.write<FoundRow>(DELETE, columnsOf(sent), {
       ...options,
-      countWrites: found => found.filter(([, , isDeleted]) => isDeleted).length,
+      countWrites: rows => rows.filter(([, , isDeleted]) => isDeleted).length,
     })
-    return lists.map((_, index) => {
-      const own = rows.filter(([, list]) => list === index)
-      const isHeld = own.some(([, , isDeleted]) => !isDeleted)
-      return isHeld ? { error: HELD } : { value: own.map(([id]) => id) }
-    })
+    const deleted = lists.map((): number[] => [])
+    const held = new Set<number>()
+    for (const [id, list, isDeleted] of found) {
+      if (isDeleted) deleted[list]?.push(id)
+      else held.add(list)
+    }
+    return deleted.map((ids, list) => (held.has(list) ? { error: HELD } : { value: ids }))
   })
 
   /** Looks first: the server writes a violation of the constraint into its log, with the e-mail. */
@@ -192,14 +171,17 @@ export function createUserUpdates(
 
     delete: (id, precondition) =>
       contended.run([String(id)], async write => {
-        if (precondition === undefined) return write(remove, { id })
+        if (precondition === undefined) return (await write(remove, [{ id }])).length === 1
         const before = await find(id)
         if (before === undefined) return false
         requireVersion(before, precondition)
-        return write(remove, before)
+        return (await write(remove, [before])).length === 1
       }),
 
-    deleteAll: ids => contended.run(ids.map(String), write => write(removeAll, ids)),
+    deleteAll: ids => {
+      const users = ids.map(id => ({ id }))
+      return contended.run(ids.map(String), write => write(remove, users))
+    },
   }
 }
 
