@@ -4,7 +4,7 @@ import type { ImportCheckpoint } from '../users/transfer/user-import-store.ts'
 import type { UserJson } from '../users/user-repository.ts'
 import { readWholeList } from '../users/whole-list.ts'
 import type { StoredWebhook } from '../webhooks/webhook.ts'
-import type { KeptCreate, SigningKey } from './copy-store.ts'
+import type { KeptCreate, SigningKey } from './create-copy-store.ts'
 import type { Storage } from './storage.ts'
 import { UnusableDatabase } from './unusable-database.ts'
 

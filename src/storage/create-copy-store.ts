@@ -1,10 +1,27 @@
-import type { CopyStore, KeptCreate, SigningKey } from './copy-store.ts'
 import { type Asked, ask, type Program } from './programs.ts'
 import type { SharedStatements } from './storage.ts'
 import { UnusableDatabase } from './unusable-database.ts'
 
+/** A secret of a database, by its name. */
+export interface SigningKey {
+  readonly name: string
+  readonly key: Buffer
+}
+
+/** The create that an Idempotency-Key was used for. The last three are null once its user was deleted. */
+export interface KeptCreate {
+  /** SHA-256 of the key, 32 bytes. */
+  readonly keyHash: Buffer
+  readonly userId: number
+  /** By the clock `steadyNow`, in milliseconds. */
+  readonly expiresAt: number
+  readonly fingerprint: string | null
+  readonly userVersion: string | null
+  readonly userJson: string | null
+}
+
 /** What a copy needs of an engine. */
-export interface CopyDialect {
+interface CopyDialect {
   /** That of `LAST_GIVEN_ID`. */
   readonly lastGivenId: string
   /** What gives no id up to `$1` to a new user. */
@@ -49,11 +66,13 @@ const CREATES_A_STATEMENT = 100
 
 type CreateRow = readonly [Buffer, number, number, string | null, string | null, string | null]
 
-/** `CopyStore` in the tables of either engine. */
+export type CopyStore = ReturnType<typeof createCopyStore>
+
+/** What only `copy` asks of a database of either engine, beside what its other stores do. */
 export function createCopyStore(
   { read, write, transaction }: SharedStatements,
   { lastGivenId, reserveIds }: CopyDialect,
-): CopyStore {
+) {
   function* mark(run: string): Program<void> {
     if ((yield* ask(CLAIM_MARK, [run])).length > 0) return
     const [[isUsed] = [true]] = yield* ask(`SELECT ${HAS_ROWS} OR ${lastGivenId} > 0`)
@@ -70,13 +89,18 @@ export function createCopyStore(
     )
 
   return {
-    begin: async run => {
+    /**
+     * Makes an unfinished copy, and empties it, of which `run` is the name of the copy that fills it. Throws `UnusableDatabase` for
+     * a database that is neither empty nor an unfinished copy.
+     */
+    begin: async (run: string) => {
       await transaction(() => mark(run), { isLong: true })
       for (let hasMore = true; hasMore; ) hasMore = (await write(DELETE_USERS, [])).length > 0
       await runAll(DELETE_REST.map(sql => ({ sql, values: [] })))
     },
 
-    complete: async run => {
+    /** Removes the mark of an unfinished copy. Returns false, without a change, if another copy has begun since. */
+    complete: async (run: string) => {
       await write(`DELETE FROM imports`, [])
       return (await write(DELETE_MARK, [run])).length > 0
     },
@@ -86,19 +110,23 @@ export function createCopyStore(
       return rows.map(([name, key]): SigningKey => ({ name, key }))
     },
 
-    keepSigningKeys: keys =>
+    /** Replaces those of the same names. */
+    keepSigningKeys: (keys: readonly SigningKey[]) =>
       runAll(keys.map(({ name, key }) => ({ sql: UPSERT_SIGNING_KEY, values: [name, key] }))),
 
-    keptCreates: async after => (await read<CreateRow>(SELECT_CREATES, [after])).map(toCreate),
+    /** The next in the order of hashes, expired ones among them; none at the end. */
+    keptCreates: async (after: Buffer) =>
+      (await read<CreateRow>(SELECT_CREATES, [after])).map(toCreate),
 
-    keepCreates: creates => {
+    keepCreates: (creates: readonly KeptCreate[]) => {
       const inserts: Asked[] = []
       for (let at = 0; at < creates.length; at += CREATES_A_STATEMENT)
         inserts.push(insertOf(creates.slice(at, at + CREATES_A_STATEMENT)))
       return runAll(inserts)
     },
 
-    reserveIds: through => runAll(reserveIds.map(sql => ({ sql, values: [through] }))),
+    /** New users get ids above this one. */
+    reserveIds: (through: number) => runAll(reserveIds.map(sql => ({ sql, values: [through] }))),
   }
 }
 

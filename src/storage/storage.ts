@@ -4,7 +4,7 @@ import type { UserImportStore } from '../users/transfer/user-import-store.ts'
 import type { UserChanges } from '../users/user-changes.ts'
 import type { UserRepository } from '../users/user-repository.ts'
 import type { WebhookStore } from '../webhooks/webhook.ts'
-import type { CopyStore } from './copy-store.ts'
+import type { CopyStore } from './create-copy-store.ts'
 import type { Program } from './programs.ts'
 import type { Commit, StorageReport } from './storage-report.ts'
 

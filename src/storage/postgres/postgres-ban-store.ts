@@ -1,7 +1,6 @@
 import type { BanStore } from '../../limits/ban-store.ts'
 import { type BanDialect, createBanStore } from '../create-ban-store.ts'
 import type { OpenStorageOptions } from '../storage.ts'
-import { BAN_HASH, fromStored, toStored, utf8OfStored } from './ban-text.ts'
 import { type Connections, createPostgresSharedStatements } from './postgres-connections.ts'
 
 /** All processes obey the clock of the server. One that runs does not notice if it is set. */
@@ -32,3 +31,21 @@ export function createPostgresBanStore(
   }
   return createBanStore({ statements, dialect, steadyNow })
 }
+
+/** Text as PostgreSQL can store it: see the migration. A lone surrogate is no character of any encoding. */
+function toStored(text: string): string {
+  return text.toWellFormed().replaceAll('\\', '\\\\').replaceAll('\0', '\\0')
+}
+
+function fromStored(text: string): string {
+  return text.replace(/\\[0\\]/g, found => (found === '\\0' ? '\0' : '\\'))
+}
+
+/** SQL for the bytes of a text before `toStored`: both escapes become those of `decode`. */
+function utf8OfStored(sql: string): string {
+  return `decode(replace(replace(${sql}, '\\\\', '\\134'), '\\0', '\\000'), 'escape')`
+}
+
+/** SQL for the primary key of a ban. */
+const BAN_HASH = `
+  sha256(convert_to(rule, 'UTF8') || '\\x00'::bytea || convert_to(client_key, 'UTF8'))`

@@ -6,21 +6,7 @@ import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
 import { isBusy, translateSqliteError } from './sqlite-errors.ts'
 
-/** Runs the writes to one database in the order of their arrival. */
-export interface WriteQueue {
-  /**
-   * Runs `work` in a transaction and returns its result once it is on disk. No other write runs between its reads and
-   * its writes. If it throws, only its own writes are undone. Throws `storage_unavailable` when the database cannot
-   * be written now, `overloaded` when too many writes wait, and `shutting_down` after `close`.
-   */
-  run<T>(work: () => T, options?: WriteOptions<T>): Promise<T>
-  /** Throws as `run` does if `size` more writes would be too many to wait. */
-  requireRoom(size: number): void
-  /** Writes that have not ended. */
-  waiting(): number
-  /** Ends once each write that waits has succeeded or failed. */
-  close(): Promise<void>
-}
+export type WriteQueue = ReturnType<typeof createWriteQueue>
 
 interface WriteOptions<T> {
   /** How many writes of callers it did, by its result. By default one. */
@@ -28,9 +14,6 @@ interface WriteOptions<T> {
   /** How many writes it counts as while it waits. By default one. */
   readonly size?: number
 }
-
-export interface WriteQueueOptions
-  extends Partial<Pick<OpenStorageOptions, 'maxWaitingWrites' | 'onCommit'>> {}
 
 interface PendingWrite {
   readonly work: () => unknown
@@ -52,14 +35,17 @@ const countOne = () => 1
 const MAX_BATCH_WRITES = 250
 
 /**
- * Writes that arrive in one turn of the event loop share one transaction and so one fsync, each in a savepoint of its own.
+ * Runs the writes to one database in the order of their arrival. Writes that arrive in one turn of the event loop share one transaction and so one fsync, each in a savepoint of its own.
  * Writes that arrive while a commit runs form the next batch. A lone write does not wait for others.
  */
 export function createWriteQueue(
   database: Database,
   view: ReadView,
-  { maxWaitingWrites, onCommit }: WriteQueueOptions = {},
-): WriteQueue {
+  {
+    maxWaitingWrites,
+    onCommit,
+  }: Partial<Pick<OpenStorageOptions, 'maxWaitingWrites' | 'onCommit'>> = {},
+) {
   const begin = database.prepare('BEGIN IMMEDIATE')
   const commit = database.prepare('COMMIT')
   const rollback = database.prepare('ROLLBACK')
@@ -72,6 +58,11 @@ export function createWriteQueue(
   let pending: PendingWrite[] = []
   let scheduled = false
 
+  /**
+   * Runs `work` in a transaction and returns its result once it is on disk. No other write runs between its reads and
+   * its writes. If it throws, only its own writes are undone. Throws `storage_unavailable` when the database cannot
+   * be written now, `overloaded` when too many writes wait, and `shutting_down` after `close`.
+   */
   function run<T>(
     work: () => T,
     { countWrites = countOne, size = 1 }: WriteOptions<T> = {},
@@ -170,7 +161,12 @@ export function createWriteQueue(
   }
 
   return {
-    ...{ run, requireRoom: gate.requireRoom, waiting: gate.count },
+    run,
+    /** Throws as `run` does if this many more writes would be too many to wait. */
+    requireRoom: gate.requireRoom,
+    /** Writes that have not ended. */
+    waiting: gate.count,
+    /** Ends once each write that waits has succeeded or failed. */
     close: () => gate.close().then(failedCommits.close),
   }
 }
