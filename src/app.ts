@@ -26,7 +26,6 @@ import {
 } from './http/router.ts'
 import type { Limiter } from './limits/kinds/limiter.ts'
 import { type CheckReadiness, createHealthRouter, healthOperations } from './ops/health.ts'
-import type { Stopping } from './server/stop.ts'
 import type { ChangeFeed } from './users/change-feed.ts'
 import { describeUserOperations } from './users/user-openapi.ts'
 import { createUserRouter } from './users/user-router.ts'
@@ -41,7 +40,6 @@ export interface AppDependencies {
   /** The rules that `users` checks its input by. Their schemas go into the OpenAPI document. */
   readonly rules: UserRules
   readonly checks: CheckReadiness
-  readonly stopping: Pick<Stopping, 'hasBegun' | 'isTooLate'>
   readonly log: Logger
   /** Counts the requests. Nothing is counted if left out. */
   readonly metrics?: RequestMetrics | undefined
@@ -49,8 +47,6 @@ export interface AppDependencies {
   readonly limiter?: Limiter | undefined
   /** The API keys; `undefined` if none is required. */
   readonly keys?: Pick<KeyRing, 'recognise'> | undefined
-  /** Whether the server listens on loopback only. */
-  readonly isOnLoopback: () => boolean
   /** Called with the host of each request that ALLOWED_HOSTS refuses. */
   readonly onHostRefused: (host: string) => void
   readonly settings: Pick<
@@ -85,8 +81,8 @@ const MAX_PAUSE_MS = 500
 
 /** The Express application. Its middleware stands in the order in which a request meets it. */
 export function createApp(dependencies: AppDependencies): Application {
-  const { users, changes, rules, checks, stopping, log } = dependencies
-  const { limiter, keys, metrics, isOnLoopback, onHostRefused } = dependencies
+  const { users, changes, rules, checks, log } = dependencies
+  const { limiter, keys, metrics, onHostRefused } = dependencies
   const { trustProxy, corsOrigins, bodyLimitBytes, maxEventLoopDelayMs } = dependencies.settings
   const sendReply = createReplySender()
   const overloadPauseMs = Math.min(maxEventLoopDelayMs, MAX_PAUSE_MS)
@@ -122,9 +118,9 @@ export function createApp(dependencies: AppDependencies): Application {
     requestLog({ log, routes, metrics }),
     requireValidHead,
     health,
-    requireAllowedHost({ ...dependencies.settings, isOnLoopback, onHostRefused }),
+    requireAllowedHost({ ...dependencies.settings, onHostRefused }),
     ...(corsOrigins === undefined ? [] : [allowOrigins(corsOrigins)]),
-    denyLateAndShed(stopping.isTooLate),
+    denyLateAndShed,
     ...byKeys(ring => [recogniseKeys(ring)]),
     ...byLimits(({ filter }) => [filter]),
     ...byKeys(() => [requireKey(request => findPage(request) !== undefined)]),

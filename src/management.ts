@@ -27,13 +27,11 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
   const log = options.log.child({ port: 'management' })
   const history = createStatusHistory(operations.count, clocks)
   const stopping = createStopping()
-  let isLoopback = false
   const app = createManagementApp({
     operations,
     history,
     log,
     now: clocks.now,
-    isOnLoopback: () => isLoopback,
     onHostRefused: createHostLog({ log, ...clocks }),
     settings: config,
   })
@@ -42,10 +40,7 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
     app,
     stopping,
     log,
-    onListening: onLoopback => {
-      isLoopback = onLoopback
-      history.start()
-    },
+    onListening: history.start,
     capacity: { ...CAPACITY, maxConnections },
     keepAliveTimeoutMs: config.keepAliveTimeoutMs,
     onLateRequest: operations.readAnew,

@@ -66,14 +66,17 @@ export async function openRecords(
 ): Promise<UserRecords> {
   const read = await readRecordSettings(settings)
   const log = loggerOf(settings, logger)
-  let records = await openOnce(read, log)
-  let isClosed = false
+  let closed: Promise<void> | undefined
+  const isClosed = () => closed !== undefined
+  const stopping = { hasBegun: isClosed, begin: new Promise<void>(() => {}) }
+  const open = () => openApp({ ...read, log, stopping })
+  let records = await open()
   let resetting = Promise.resolve()
 
   const app = express()
   app.disable('x-powered-by')
   app.use((request, response) => {
-    request.arrival = { at: performance.now() }
+    request.arrival = { at: performance.now(), isTooLate: isClosed() }
     // The outer application sets it, unless it has disabled that.
     response.removeHeader('X-Powered-By')
     // No `onLateRequest` here: the server of another program does not report late requests, so every request may be one.
@@ -83,9 +86,9 @@ export async function openRecords(
 
   async function replace(): Promise<void> {
     // `close` waits for this, and there is nobody left to empty it for.
-    if (isClosed) return
+    if (isClosed()) return
     const previous = records
-    records = await openOnce(read, log)
+    records = await open()
     await previous.close()
   }
 
@@ -98,31 +101,14 @@ export async function openRecords(
         const why = `reset() empties databases in memory only, and not ${url}`
         return Promise.reject(new Error(why))
       }
-      if (isClosed) return Promise.reject(new Error('reset() was called after close()'))
+      if (isClosed()) return Promise.reject(new Error('reset() was called after close()'))
       const done = resetting.then(replace)
       resetting = done.catch(() => {})
       return done
     },
 
-    close: async () => {
-      isClosed = true
-      await resetting
-      await records.close()
-    },
-  }
-}
-
-/** Like `openApp`, but `close` may be called twice and later requests are answered with 503. */
-async function openOnce({ config, limits }: RecordSettings, log: Logger) {
-  let closed: Promise<void> | undefined
-  const isClosed = () => closed !== undefined
-  const stopping = { hasBegun: isClosed, begin: new Promise<void>(() => {}), isTooLate: isClosed }
-  const { app, readAnew, close } = await openApp({ config, log, limits, stopping })
-  return {
-    app,
-    readAnew,
     close: () => {
-      closed ??= close()
+      closed ??= resetting.then(() => records.close())
       return closed
     },
   }

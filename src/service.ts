@@ -31,12 +31,7 @@ import type { WebhookRunner } from './webhooks/webhook-runner.ts'
 export interface AppOptions {
   readonly config: Config
   readonly log: Logger
-  readonly stopping: AppDependencies['stopping'] & Pick<Stopping, 'begin'>
-  /**
-   * Whether the server of the application listens on loopback only. If left out, the server counts as reachable from
-   * anywhere.
-   */
-  readonly isOnLoopback?: () => boolean
+  readonly stopping: Pick<Stopping, 'hasBegun' | 'begin'>
   /** The machine's clocks if left out. */
   readonly clocks?: Clocks
   /** Replaces the rules of the file that `config` names. */
@@ -76,7 +71,7 @@ const FIRST_WITH_TOTAL: UserQuery = {
 type Closers = (() => unknown)[]
 
 async function openParts(options: AppOptions, closers: Closers) {
-  const { config, log, stopping, clocks = createClocks(), isOnLoopback = () => false } = options
+  const { config, log, stopping, clocks = createClocks() } = options
   const rulesOfLimits = options.limits ?? (await readOwnLimits(config))
   const blocklist = await openBlocklist(config)
   if (blocklist !== undefined) closers.push(blocklist.close)
@@ -142,9 +137,7 @@ async function openParts(options: AppOptions, closers: Closers) {
     changes,
     rules,
     checks,
-    stopping,
     log,
-    isOnLoopback,
     metrics: metrics?.requests,
     limiter: limits?.limiter,
     keys: ring,
@@ -198,7 +191,7 @@ async function openParts(options: AppOptions, closers: Closers) {
 /** A service: the application with its server. */
 export type Service = Awaited<ReturnType<typeof openService>>
 
-export interface ServiceOptions extends Omit<AppOptions, 'stopping' | 'isOnLoopback'> {
+export interface ServiceOptions extends Omit<AppOptions, 'stopping'> {
   /** How long clients may take. The defaults of `createHttpServer` if left out. */
   readonly timeouts?: Timeouts
 }
@@ -206,8 +199,7 @@ export interface ServiceOptions extends Omit<AppOptions, 'stopping' | 'isOnLoopb
 /** Opens the service, which does not listen yet. Throws `OperatorError` when it cannot be opened. */
 export async function openService(options: ServiceOptions) {
   const stopping = createStopping()
-  let isLoopback = false
-  const opened = await openApp({ ...options, stopping, isOnLoopback: () => isLoopback })
+  const opened = await openApp({ ...options, stopping })
   const { app, readAnew, metrics, sources, ...others } = opened
   const server = createHttpServer({
     ...options,
@@ -216,9 +208,6 @@ export async function openService(options: ServiceOptions) {
     metrics: metrics?.requests,
     capacity: options.config,
     keepAliveTimeoutMs: options.config.keepAliveTimeoutMs,
-    onListening: onLoopback => {
-      isLoopback = onLoopback
-    },
     onLateRequest: readAnew,
   })
   return {

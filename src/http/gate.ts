@@ -50,8 +50,6 @@ export interface AllowedHostOptions {
   readonly allowedHosts: readonly string[] | '*' | undefined
   /** As `createExpressApp`. */
   readonly trustProxy: false | number | readonly string[]
-  /** Whether the server listens on loopback only. */
-  readonly isOnLoopback: () => boolean
   /** Called with the host of each request that is refused, in a form that is safe to log. */
   readonly onHostRefused: (host: string) => void
 }
@@ -65,7 +63,7 @@ export function requireAllowedHost(options: AllowedHostOptions): RequestHandler 
   return (request, _response, next) => {
     // Empty if there is a Host header but the host that counts has no name, as in `X-Forwarded-Host: :443`.
     const host = requestedHost(request) ?? (request.headers.host ? '' : undefined)
-    if (host === undefined || isAllowed(host)) {
+    if (host === undefined || isAllowed(host, request.arrival)) {
       next()
       return
     }
@@ -77,13 +75,12 @@ export function requireAllowedHost(options: AllowedHostOptions): RequestHandler 
 function compileHosts({
   allowedHosts,
   trustProxy,
-  isOnLoopback,
-}: AllowedHostOptions): (host: string) => boolean {
+}: AllowedHostOptions): (host: string, arrival: Request['arrival']) => boolean {
   if (allowedHosts === '*') return () => true
   if (allowedHosts === undefined) {
     // Zero hops are no proxy.
     const trustsProxy = trustProxy !== false && trustProxy !== 0
-    return host => isLocal(host) || trustsProxy || !isOnLoopback()
+    return (host, { isOnLoopback }) => isLocal(host) || trustsProxy || !isOnLoopback
   }
   const known = new Set(allowedHosts.map(comparedHost))
   return host => known.has(host) || known.has(comparedHost(host))
@@ -106,11 +103,9 @@ function withoutBrackets(host: string): string {
 }
 
 /** Throws `shutting_down` for a request that came too late to be answered, and `overloaded` for one that was shed. */
-export function denyLateAndShed(isTooLate: (socket: Request['socket']) => boolean): RequestHandler {
-  return ({ socket, arrival }, _response, next) => {
-    if (isTooLate(socket)) next(new ServiceError('shutting_down'))
-    else next(arrival.isShed ? new ServiceError('overloaded') : undefined)
-  }
+export const denyLateAndShed: RequestHandler = ({ arrival }, _response, next) => {
+  if (arrival.isTooLate) next(new ServiceError('shutting_down'))
+  else next(arrival.isShed ? new ServiceError('overloaded') : undefined)
 }
 
 /** Throws `path_malformed` for a path whose percent-encoding cannot be decoded. */

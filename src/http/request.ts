@@ -12,6 +12,10 @@ interface Arrival {
   awaitsContinue?: boolean
   /** Whether admission shed it: the application then answers `overloaded`. */
   isShed?: boolean
+  /** Whether it came too late to be answered: the application then answers `shutting_down`. */
+  isTooLate?: boolean
+  /** Whether the server listens on loopback only. */
+  isOnLoopback?: boolean
 }
 
 /** What the log line of a request has beyond what all have. */

@@ -28,8 +28,8 @@ export interface HttpServerOptions extends Omit<ClientErrorOptions, 'connections
   /** How long an idle connection stays open. */
   readonly keepAliveTimeoutMs: number
   readonly timeouts?: Timeouts
-  /** Called once it listens, with whether only programs of this machine can reach its address. */
-  readonly onListening?: (isOnLoopback: boolean) => void
+  /** Called once it listens. */
+  readonly onListening?: () => void
   /** Called for a request that may have been sent after another one of the same turn of the event loop was served. */
   readonly onLateRequest: () => void
 }
@@ -64,6 +64,7 @@ export function createHttpServer(options: HttpServerOptions) {
   // Node drops headers over this count without an error; maxHeaderSize bounds their number anyway.
   server.maxHeadersCount = 0
 
+  let isOnLoopback = false
   const connections: Connections = new Map()
   const { takeMs, checkEveryMs } = timeouts
   const checking = setInterval(() => closeStalled(connections, takeMs), checkEveryMs).unref()
@@ -102,7 +103,14 @@ export function createHttpServer(options: HttpServerOptions) {
   })
 
   function receive(request: Request, response: Response, awaitsContinue = false): void {
-    request.arrival = { at: 0, targetScheme: undefined, awaitsContinue, isShed: false }
+    request.arrival = {
+      at: 0,
+      targetScheme: undefined,
+      awaitsContinue,
+      isShed: false,
+      isTooLate: stopping.isTooLate(request.socket),
+      isOnLoopback,
+    }
     if (!request.url.startsWith('/')) toOriginForm(request)
     if (request.headers.upgrade !== undefined) {
       closeAfterUncertainOffer(response, stopping.hasBegun)
@@ -123,7 +131,8 @@ export function createHttpServer(options: HttpServerOptions) {
     listen: async (address: { readonly host: string; readonly port: number }) => {
       await once(server.listen({ ...address, backlog: LISTEN_BACKLOG }), 'listening')
       const bound = server.address() as AddressInfo
-      options.onListening?.(isLoopback(bound.address))
+      isOnLoopback = isLoopback(bound.address)
+      options.onListening?.()
       return bound
     },
     /** Serves a connection that did not arrive through the port. */

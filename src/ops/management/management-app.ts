@@ -31,8 +31,6 @@ import { createOperationsRouter, type OperationsRouterOptions } from './operatio
 
 export interface ManagementAppOptions extends OperationsRouterOptions {
   readonly log: Logger
-  /** Whether the server of this application listens on loopback only. */
-  readonly isOnLoopback: () => boolean
   /** Called with the host of each request that ALLOWED_HOSTS refuses. */
   readonly onHostRefused: (host: string) => void
   readonly settings: Pick<
@@ -43,7 +41,7 @@ export interface ManagementAppOptions extends OperationsRouterOptions {
 
 /** The application of the management port. Its middleware stands in the order in which a request meets it. */
 export function createManagementApp(options: ManagementAppOptions): Application {
-  const { operations, log, isOnLoopback, onHostRefused, settings } = options
+  const { operations, log, onHostRefused, settings } = options
   const { allowedHosts, managementToken: token } = settings
   // A proxy that is trusted forwards requests to the public port. Without a token this one is for programs of this machine: a page
   // that reaches it by another name could claim one that is allowed in X-Forwarded-Host.
@@ -74,13 +72,13 @@ export function createManagementApp(options: ManagementAppOptions): Application 
     requestLog({ log, levelOf, routes }),
     requireValidHead,
     health,
-    requireAllowedHost({ allowedHosts, trustProxy, isOnLoopback, onHostRefused }),
+    requireAllowedHost({ allowedHosts, trustProxy, onHostRefused }),
     requireOwnOrigin,
     // The files of the page hold no data.
-    requireToken({ token, isOnLoopback, isOpen: request => findPage(request) !== undefined }),
+    requireToken({ token, isOpen: request => findPage(request) !== undefined }),
     requireDecodablePath,
     page,
-    denyLateAndShed(() => false),
+    denyLateAndShed,
     router,
     users,
     answerNotFound,
@@ -136,7 +134,6 @@ function parseUrl(text: string): URL | undefined {
 
 interface TokenOptions {
   readonly token: string | undefined
-  readonly isOnLoopback: () => boolean
   /** Whether a request needs no token. */
   readonly isOpen: (request: Request) => boolean
 }
@@ -145,18 +142,18 @@ interface TokenOptions {
  * Throws `token_required` for a request without the token, or with another one, unless it `isOpen`. If `token` is `undefined`,
  * everyone is let in while the server listens on loopback only, and nobody otherwise.
  */
-function requireToken({ token, isOnLoopback, isOpen }: TokenOptions): RequestHandler {
+function requireToken({ token, isOpen }: TokenOptions): RequestHandler {
   const expected = token === undefined ? undefined : digestOf(token)
 
-  function isKnown(presented: string | undefined): boolean {
-    if (expected === undefined) return isOnLoopback()
+  function isKnown({ arrival }: Request, presented: string | undefined): boolean {
+    if (expected === undefined) return arrival.isOnLoopback === true
     // Digests have one length, and comparing them takes the same time wherever they differ.
     return timingSafeEqual(digestOf(presented ?? ''), expected)
   }
 
   return (request, _response, next) => {
     const presented = bearerToken(request)
-    if (isKnown(presented) || isOpen(request)) next()
+    if (isKnown(request, presented) || isOpen(request)) next()
     else {
       const isSent = presented !== undefined
       next(new ServiceError('token_required', isSent ? { headers: INVALID_TOKEN } : {}))

@@ -1,8 +1,8 @@
 import type { RuleReport } from '../../limits/tallies.ts'
 import { readVersion } from '../../version.ts'
 import type { ShownWebhook } from '../../webhooks/describe-webhooks.ts'
+import type { MetricsReport } from '../metrics/create-metrics.ts'
 import {
-  type MetricsReport,
   queuesOf,
   type RequestLabels,
   type Series,

@@ -4,7 +4,6 @@ import type { Storage } from '../../storage/storage.ts'
 import { nextTurn, performance } from '../../timers.ts'
 import type { WebhookRunner } from '../../webhooks/webhook-runner.ts'
 import type { CheckReadiness } from '../health.ts'
-import type { NewestErrors } from '../newest-errors.ts'
 
 /** What tells the counted requests apart. `route` is empty for paths without one; `status` is 0 if the client left before. */
 export type RequestLabels = {
@@ -23,25 +22,6 @@ export interface Series<Labels = unknown> {
   readonly counts: readonly number[]
   readonly count: number
   readonly sum: number
-}
-
-/** All requests since the start together. */
-export interface RequestCounts {
-  /** Requests that have begun and have not ended. */
-  readonly inFlight: number
-  /** By class of status: `2xx` to `5xx`, and `aborted` if the client left before the response. */
-  readonly byClass: Readonly<Record<string, number>>
-  /** By range of their durations, as `Series`. */
-  readonly durations: readonly number[]
-}
-
-/** What has been counted since the start. Reading it takes a millisecond for each hundred series. */
-export interface MetricsReport {
-  readonly series: readonly Series<RequestLabels>[]
-  /** Requests with a valid API key, by its name. At most 200 names; other keys are under `_other`. */
-  readonly byKey: Readonly<Record<string, number>>
-  readonly commits: { readonly seconds: Series; readonly writes: Series }
-  readonly errors: ReturnType<NewestErrors['read']>
 }
 
 type Reporter = ReturnType<typeof createReporter>
@@ -64,7 +44,17 @@ export function queuesOf({ server, storage, waitingPasswords }: ServiceCounts) {
 export interface ReportSources {
   readonly checks: CheckReadiness
   readonly server: Pick<HttpServer, 'report'>
-  readonly metrics: { count(): RequestCounts }
+  /** All requests since the start together. */
+  readonly metrics: {
+    count(): {
+      /** Requests that have begun and have not ended. */
+      readonly inFlight: number
+      /** By class of status: `2xx` to `5xx`, and `aborted` if the client left before the response. */
+      readonly byClass: Readonly<Record<string, number>>
+      /** By range of their durations, as `Series`. */
+      readonly durations: readonly number[]
+    }
+  }
   readonly storage: Pick<Storage, 'report'>
   readonly passwords: { waiting(): number }
   readonly wholeLists: { running(): number }
