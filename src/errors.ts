@@ -233,6 +233,14 @@ export function readFailureInWords(error: unknown): string | undefined {
   return code === undefined ? undefined : (SYSTEM_REASONS[code] ?? code)
 }
 
+/** Why a file cannot be read as text in UTF-8, in words. */
+export function textFailureInWords(error: unknown): string | undefined {
+  const { code } = error as NodeJS.ErrnoException
+  return code === 'ERR_ENCODING_INVALID_ENCODED_DATA'
+    ? 'it is not UTF-8'
+    : readFailureInWords(error)
+}
+
 /** The text of a file, without a byte order mark. `refuse` makes the error for one in another encoding. */
 export function decodeFile(bytes: Buffer, refuse: (reason: string) => OperatorError): string {
   try {

@@ -28,21 +28,19 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
   const history = createStatusHistory(operations.count, clocks)
   const stopping = createStopping()
   const app = createManagementApp({
-    operations,
-    history,
-    log,
-    now: clocks.now,
+    ...{ operations, history, log, now: clocks.now, settings: config },
     onHostRefused: createHostLog({ log, ...clocks }),
-    settings: config,
   })
   stopping.begin.then(history.close)
-  return createHttpServer({
-    app,
-    stopping,
-    log,
-    onListening: history.start,
-    capacity: { ...CAPACITY, maxConnections },
+  const server = createHttpServer({
+    ...{ app, stopping, log, capacity: { ...CAPACITY, maxConnections } },
     keepAliveTimeoutMs: config.keepAliveTimeoutMs,
     onLateRequest: operations.readAnew,
   })
+  const listen: HttpServer['listen'] = async address => {
+    const bound = await server.listen(address)
+    history.start()
+    return bound
+  }
+  return { ...server, listen }
 }

@@ -1,9 +1,9 @@
 import { availableParallelism } from 'node:os'
 import { createClocks } from './clocks.ts'
 import type { Config } from './config/settings.ts'
-import { openBlocklist } from './open-blocklist.ts'
 import { openStorageForCommand } from './open-database.ts'
-import { createPasswordHasher, createTrialHasher } from './users/passwords/hasher.ts'
+import { openPasswords } from './open-passwords.ts'
+import { createTrialHasher } from './users/passwords/hasher.ts'
 import { createImportRules } from './users/transfer/import-rows.ts'
 import { type ImportOptions, runImport } from './users/transfer/user-import.ts'
 
@@ -21,13 +21,12 @@ export async function openUserImport(
     takesBareDigests,
   }: { readonly isDryRun?: boolean; readonly takesBareDigests?: boolean } = {},
 ) {
-  const blocklist = await openBlocklist(config)
+  const maxConcurrent = Math.min(availableParallelism(), MAX_HASHING_THREADS)
+  const { passwords, close: closePasswords } = await openPasswords(config, { maxConcurrent })
   const { store, close } = await openStore(config, isDryRun).catch(async error => {
-    await blocklist?.close()
+    await closePasswords()
     throw error
   })
-  const maxConcurrent = Math.min(availableParallelism(), MAX_HASHING_THREADS)
-  const passwords = createPasswordHasher({ maxConcurrent, blocklist })
   const parts = {
     store,
     rules: createImportRules({ ...config, takesBareDigests }),
@@ -38,7 +37,7 @@ export async function openUserImport(
     run: (options: Omit<ImportOptions, keyof typeof parts>) => runImport({ ...options, ...parts }),
     close: async () => {
       await close()
-      await blocklist?.close()
+      await closePasswords()
     },
   }
 }

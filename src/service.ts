@@ -7,20 +7,20 @@ import { type Config, describeProblem } from './config/settings.ts'
 import { createControlWithoutRules } from './limits/ban-control.ts'
 import type { CheckedLimits } from './limits/kinds/kinds.ts'
 import { createHostLog } from './limits/rule-lines.ts'
-import { openBlocklist } from './open-blocklist.ts'
 import { isInMemory, openStorage } from './open-database.ts'
 import type { LimitsOptions, OpenLimits } from './open-limits.ts'
+import { openPasswords } from './open-passwords.ts'
 import { createReadinessCheck } from './ops/health.ts'
+import type { Operations } from './ops/management/operations-router.ts'
 import type { Metrics } from './ops/metrics/create-metrics.ts'
 import { createReporter } from './ops/metrics/service-report.ts'
-import { createHttpServer, type Timeouts } from './server/server.ts'
+import { createHttpServer, type HttpServer, type Timeouts } from './server/server.ts'
 import { createStopping, type Stopping } from './server/stop.ts'
 import type { FoldingProgress, Storage } from './storage/storage.ts'
 import { blaming } from './storage/unusable-database.ts'
 import { type ChangeFeed, createChangeFeed } from './users/change-feed.ts'
 import { callAfterWrites } from './users/change-watch.ts'
 import { createCursors } from './users/cursor.ts'
-import { createPasswordHasher } from './users/passwords/hasher.ts'
 import { startForgetting } from './users/user-changes.ts'
 import type { UserQuery } from './users/user-repository.ts'
 import { createUserRules } from './users/user-schemas.ts'
@@ -73,8 +73,9 @@ type Closers = (() => unknown)[]
 async function openParts(options: AppOptions, closers: Closers) {
   const { config, log, stopping, clocks = createClocks() } = options
   const rulesOfLimits = options.limits ?? (await readOwnLimits(config))
-  const blocklist = await openBlocklist(config)
-  if (blocklist !== undefined) closers.push(blocklist.close)
+  const maxWaiting = config.maxWaitingPasswords
+  const { passwords, close: closePasswords } = await openPasswords(config, { maxWaiting })
+  closers.push(closePasswords)
   const metrics = await openMetrics(config, clocks)
 
   const storage = await openStorage(config, {
@@ -94,9 +95,7 @@ async function openParts(options: AppOptions, closers: Closers) {
   const limits =
     rulesOfLimits && (await openLimits({ config, log, clocks, storage, limits: rulesOfLimits }))
   if (limits !== undefined) closers.push(limits.close)
-  const limitsReport = () => limits?.report()
 
-  const passwords = createPasswordHasher({ maxWaiting: config.maxWaitingPasswords, blocklist })
   const rules = createUserRules(config)
   const changes = createChangeFeed({
     changes: storage.changes,
@@ -144,47 +143,44 @@ async function openParts(options: AppOptions, closers: Closers) {
     onHostRefused: createHostLog({ log, ...clocks }),
     settings: config,
   })
+  const readAnew = storage.readAnew
+  const bans = limits?.bans ?? createControlWithoutRules(storage.bans, clocks.now)
+  const limitsReport = () => limits?.report()
+  const reloadLimits: Operations['reloadLimits'] = async () => {
+    if (limits !== undefined && config.limitsFile !== undefined) {
+      return limits.reload(config.limitsFile)
+    }
+    log.info('reload ignored: LIMITS_FILE is not set')
+    return undefined
+  }
   return {
     app,
-    checks,
+    bans,
     /** What the limits have done since the start; `undefined` without limits. */
     limitsReport,
-    /** Of the service; `undefined` without a management port. */
-    metrics,
-    /** Makes reads that begin after this call see everything that was committed before it. */
-    readAnew: storage.readAnew,
-    clocks,
+    /** Counts requests; `undefined` without a management port. */
+    metrics: metrics?.requests,
+    readAnew,
     /**
      * Begins no request to a webhook, and waits for those that run. Resolves to whether they ended within `timeoutMs`; the rest is
      * cut off.
      */
     stopWebhooks,
-    /** How many users there are. */
-    countUsers: async () => (await storage.users.list(FIRST_WITH_TOTAL)).total,
-    /** The webhooks of the database, with how far each is behind. */
-    describeWebhooks: async () =>
-      describeWebhooks(await storage.webhooks.list(), storage.changes, clocks.now()),
-    /** For operators. */
-    users: { users, changes },
-    bans: limits?.bans ?? createControlWithoutRules(storage.bans, clocks.now),
-    /** What a report of the service is made of. */
-    sources: {
-      checks,
-      storage,
-      passwords,
-      limits: limitsReport,
-      wholeLists: users.whole,
-      feed: () => ({ ...changes.report(), deletions: forgetting.kept() }),
-      webhooks: () => webhooks?.report() ?? [],
-    },
-    /** As `Operations` says. */
-    reloadLimits: async () => {
-      if (limits !== undefined && config.limitsFile !== undefined) {
-        return limits.reload(config.limitsFile)
-      }
-      log.info('reload ignored: LIMITS_FILE is not set')
-      return undefined
-    },
+    reloadLimits,
+    /** For the management port; `undefined` without one. */
+    operationsOf: (server: HttpServer): Operations | undefined =>
+      metrics && {
+        ...createReporter({
+          ...{ checks, server, metrics, storage, passwords, limits: limitsReport },
+          wholeLists: users.whole,
+          feed: () => ({ ...changes.report(), deletions: forgetting.kept() }),
+          webhooks: () => webhooks?.report() ?? [],
+        }),
+        ...{ bans, checks, clocks, metrics, readAnew, reloadLimits, users: { users, changes } },
+        countUsers: async () => (await storage.users.list(FIRST_WITH_TOTAL)).total,
+        describeWebhooks: async () =>
+          describeWebhooks(await storage.webhooks.list(), storage.changes, clocks.now()),
+      },
   }
 }
 
@@ -199,28 +195,16 @@ export interface ServiceOptions extends Omit<AppOptions, 'stopping'> {
 /** Opens the service, which does not listen yet. Throws `OperatorError` when it cannot be opened. */
 export async function openService(options: ServiceOptions) {
   const stopping = createStopping()
-  const opened = await openApp({ ...options, stopping })
-  const { app, readAnew, metrics, sources, ...others } = opened
+  const { operationsOf, ...opened } = await openApp({ ...options, stopping })
   const server = createHttpServer({
     ...options,
-    app,
+    ...opened,
     stopping,
-    metrics: metrics?.requests,
     capacity: options.config,
     keepAliveTimeoutMs: options.config.keepAliveTimeoutMs,
-    onLateRequest: readAnew,
+    onLateRequest: opened.readAnew,
   })
-  return {
-    ...others,
-    server,
-    /** For the management port; `undefined` without one. */
-    operations: metrics && {
-      ...others,
-      readAnew,
-      metrics,
-      ...createReporter({ ...sources, metrics, server }),
-    },
-  }
+  return { ...opened, server, operations: operationsOf(server) }
 }
 
 async function readOwnLimits({ limitsFile, cacheStore }: Config) {

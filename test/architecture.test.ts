@@ -10,18 +10,18 @@ const ALLOWED = tableOf(`
   main: cli
   library: clocks errors limits/rules records
   cli: access cli/limits cli/serve cli/terminal cli/transfer cli/webhooks config database-work errors limits
-      open-database storage version
+      storage version
   records: config errors limits/kinds limits/rules open-database service
-  cli/serve: config errors limits/kinds management open-blocklist open-database open-limits ops ops/management server
+  cli/serve: config errors limits/kinds management open-database open-limits open-passwords ops ops/management server
       service version
   cli/limits: access cli/terminal clocks config errors limits limits/kinds limits/rules open-database open-limits server
       service
-  service: access app clocks config limits limits/kinds open-blocklist open-database open-limits ops ops/metrics server
-      storage users users/passwords webhooks
-  cli/webhooks: access cli/terminal errors open-database storage users webhooks
+  service: access app clocks config limits limits/kinds open-database open-limits open-passwords ops ops/management
+      ops/metrics server storage users webhooks
+  cli/webhooks: access cli/terminal errors storage users webhooks
   cli/transfer: cli/terminal config errors files open-database open-transfer users/transfer
-  open-transfer: clocks config open-blocklist open-database storage/sqlite users/passwords users/transfer
-  open-blocklist: config users/passwords
+  open-transfer: clocks config open-database open-passwords storage/sqlite users/passwords users/transfer
+  open-passwords: config users/passwords
   open-limits: clocks config errors limits limits/kinds storage storage/redis
   management: config limits ops/management server
   database-work: config errors open-database storage storage/postgres/maintenance storage/sqlite/maintenance
@@ -37,7 +37,7 @@ const ALLOWED = tableOf(`
   webhooks: errors users version waiting
   users/transfer: errors http users users/passwords
   storage/redis: config limits limits/rules waiting
-  app: access config http http/fast http/pages limits/kinds ops server users version
+  app: access config http http/fast http/pages limits/kinds ops users version
   users: errors http http/openapi users/passwords
   ops: config http http/openapi waiting
   limits/kinds: config errors http limits limits/rules
@@ -48,7 +48,7 @@ const ALLOWED = tableOf(`
   server: config errors http http/fast
   limits/rules: config http
   http/openapi: errors http
-  cli/terminal: config errors open-database
+  cli/terminal: config errors open-database storage
   access: errors http waiting
   native-package: errors
   http: errors http/fast

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { ApiKeyStore, StoredApiKey } from '../access/api-key.ts'
+import type { StoredApiKey } from '../access/api-key.ts'
 import {
   API_KEY_NAME_RULE,
   createApiKey,
@@ -13,8 +13,7 @@ import {
 import { durationMs } from '../config/values.ts'
 import { OperatorError } from '../errors.ts'
 import { MAX_DATE_MS } from '../limits/ban-store.ts'
-import { openStorageForCommand } from '../open-database.ts'
-import { readConfig } from './terminal/read-config.ts'
+import { withStorage } from './terminal/read-config.ts'
 import {
   EXIT,
   type JsonFlags,
@@ -52,7 +51,7 @@ export async function createKey(terminal: Terminal, flags: CreateFlags): Promise
     lastUsedAt: undefined,
   }
   // A key may be there before the first start of a service that requires one.
-  await withKeys(terminal, 'create', async store => {
+  await withStorage(terminal, 'create', async ({ apiKeys: store }) => {
     if (!(await store.create(stored))) {
       throw new OperatorError([
         `there is a key ${textInWords(name)} already: choose another name, or revoke it first`,
@@ -72,28 +71,16 @@ export async function createKey(terminal: Terminal, flags: CreateFlags): Promise
 
 /** All keys that are not revoked, by name. */
 export async function listKeys(terminal: Terminal): Promise<Outcome> {
-  const keys = await withKeys(terminal, 'refuse', store => store.list())
+  const keys = await withStorage(terminal, 'refuse', ({ apiKeys }) => apiKeys.list())
   return { lines: keys.length === 0 ? ['no keys'] : keys.map(lineOf), json: keys.map(jsonOf) }
 }
 
 /** Revokes the key of a name. */
 export async function revokeKey(terminal: Terminal, name: string): Promise<Outcome> {
   requireName('NAME', name)
-  const isRevoked = await withKeys(terminal, 'refuse', store => store.revoke(name))
+  const isRevoked = await withStorage(terminal, 'refuse', ({ apiKeys }) => apiKeys.revoke(name))
   if (!isRevoked) throw new OperatorError([`there is no key ${textInWords(name)}; see keys list`])
   return { lines: [`revoked: ${textInWords(name)}`], json: { revoked: name } }
-}
-
-async function withKeys<T>(
-  terminal: Terminal,
-  ifMissing: 'create' | 'refuse',
-  work: (store: ApiKeyStore) => Promise<T>,
-): Promise<T> {
-  const storage = await openStorageForCommand(readConfig(terminal), {
-    ifMissing,
-    mustPersist: true,
-  })
-  return work(storage.apiKeys).finally(storage.close)
 }
 
 /** Throws `UsageError` for a name that no key can have, and never repeats a key that was given in its place. */

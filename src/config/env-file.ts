@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { readFailureInWords } from '../errors.ts'
+import { textFailureInWords } from '../errors.ts'
 
 /**
  * NAME=value, where `export ` may stand before it and a comment behind it. A # begins a comment only after a blank or a quote:
@@ -30,10 +30,8 @@ function readLines(path: string, problems: string[]): string[] {
     const text = new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(path))
     return text.split(/\r\n|\r|\n/)
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    if (code === 'ENOENT') return []
-    const isEncoding = code === 'ERR_ENCODING_INVALID_ENCODED_DATA'
-    const why = isEncoding ? 'it is not UTF-8' : readFailureInWords(error)
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+    const why = textFailureInWords(error)
     problems.push(`${path} cannot be read (${why}); it must be a file of NAME=value lines`)
     return []
   }

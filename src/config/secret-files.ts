@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { readFailureInWords } from '../errors.ts'
+import { textFailureInWords } from '../errors.ts'
 import type { Environment } from './values.ts'
 
 /** Settings that may be in a file, as Docker and Kubernetes hand over secrets. */
@@ -39,9 +39,7 @@ function readSecret(path: string, refuse: (why: string) => void): string | undef
     const text = new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(path))
     return text.replace(/\r?\n$/, '')
   } catch (error) {
-    const { code } = error as NodeJS.ErrnoException
-    const isEncoding = code === 'ERR_ENCODING_INVALID_ENCODED_DATA'
-    refuse(`it cannot be read (${isEncoding ? 'it is not UTF-8' : readFailureInWords(error)})`)
+    refuse(`it cannot be read (${textFailureInWords(error)})`)
     return undefined
   }
 }

@@ -28,8 +28,6 @@ export interface HttpServerOptions extends Omit<ClientErrorOptions, 'connections
   /** How long an idle connection stays open. */
   readonly keepAliveTimeoutMs: number
   readonly timeouts?: Timeouts
-  /** Called once it listens. */
-  readonly onListening?: () => void
   /** Called for a request that may have been sent after another one of the same turn of the event loop was served. */
   readonly onLateRequest: () => void
 }
@@ -132,7 +130,6 @@ export function createHttpServer(options: HttpServerOptions) {
       await once(server.listen({ ...address, backlog: LISTEN_BACKLOG }), 'listening')
       const bound = server.address() as AddressInfo
       isOnLoopback = isLoopback(bound.address)
-      options.onListening?.()
       return bound
     },
     /** Serves a connection that did not arrive through the port. */

@@ -26,8 +26,6 @@ export interface JudgedAs {
   readonly exceptId?: number | undefined
 }
 
-export type Judge = ReturnType<typeof createJudge>
-
 /**
  * Returns a function that judges the user of each body by a schema. Of users with one e-mail only the first that is valid
  * has it. Whether a stored user has the e-mail is asked for wrong ones only, because storing a valid one tells it.

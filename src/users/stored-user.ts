@@ -49,15 +49,6 @@ export function withoutLastUser(list: string): string {
   return `${list.slice(0, list.lastIndexOf(`,${START}`))}]`
 }
 
-/** The users of a list. */
-export function splitUsers(list: string): UserJson[] {
-  if (list === '[]') return []
-  return list
-    .slice(1 + START.length, -1)
-    .split(`,${START}`)
-    .map(rest => START + rest)
-}
-
 export function idOf(json: UserJson): number {
   return idAt(json, 0)
 }

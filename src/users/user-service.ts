@@ -16,17 +16,19 @@ import type {
   UserUpdate,
 } from './user-repository.ts'
 import { takenEmail, type UserInput, type UserRules } from './user-schemas.ts'
-import { createUpgrade, createVerification, type UpgradeOptions } from './verification.ts'
+import { createUpgrade, createVerification } from './verification.ts'
 import { createWholeLists } from './whole-list.ts'
 
 /** How often a password is compared that others change at the same time. Each time takes up to two runs of Argon2id. */
 const MAX_COMPARISONS = 5
 
-export interface UserServiceOptions extends UpgradeOptions {
+export interface UserServiceOptions {
   readonly users: UserRepository
   readonly passwords: PasswordHasher
   readonly rules: UserRules
   readonly cursors: Cursors
+  /** Called when replacing a digest fails with anything but a `ServiceError`. The next verification tries again. */
+  readonly onUpgradeFailure: (error: unknown) => void
 }
 
 export type UserService = ReturnType<typeof createUserService>

@@ -1,34 +1,15 @@
 import { ServiceError } from '../errors.ts'
 import { refusalOf } from './judge.ts'
-import type { PasswordHasher } from './passwords/hasher.ts'
 import { isCurrentDigest } from './passwords/parse-digest.ts'
-import type { StoredUser, UserRepository } from './user-repository.ts'
-import {
-  fieldError,
-  isPossibleEmail,
-  isPossiblePassword,
-  parseBody,
-  type UserRules,
-} from './user-schemas.ts'
-
-export interface UpgradeOptions {
-  readonly users: Pick<UserRepository, 'replaceDigest'>
-  readonly passwords: Pick<PasswordHasher, 'hash'>
-  /** Called when replacing a digest fails with anything but a `ServiceError`. The next verification tries again. */
-  readonly onUpgradeFailure: (error: unknown) => void
-}
-
-export interface VerificationOptions {
-  readonly users: Pick<UserRepository, 'findByEmail' | 'find' | 'findDigests'>
-  readonly passwords: Pick<PasswordHasher, 'verifyEvenly'>
-  readonly rules: Pick<UserRules, 'login' | 'loginById'>
-}
+import type { StoredUser } from './user-repository.ts'
+import { fieldError, isPossibleEmail, isPossiblePassword, parseBody } from './user-schemas.ts'
+import type { UserServiceOptions } from './user-service.ts'
 
 /**
  * Replaces the digest of a user by a current one of the password that it verified, in the background. Clients cannot see it,
  * and a password that was changed meanwhile stays.
  */
-export function createUpgrade({ users, passwords, onUpgradeFailure }: UpgradeOptions) {
+export function createUpgrade({ users, passwords, onUpgradeFailure }: UserServiceOptions) {
   /** Users whose digest is being replaced. */
   const upgrading = new Set<number>()
 
@@ -45,12 +26,10 @@ export function createUpgrade({ users, passwords, onUpgradeFailure }: UpgradeOpt
   }
 }
 
-export type Upgrade = ReturnType<typeof createUpgrade>
-
 /** Verifies passwords for other programs. */
 export function createVerification(
-  { users, passwords, rules }: VerificationOptions,
-  upgrade: Upgrade,
+  { users, passwords, rules }: Pick<UserServiceOptions, 'users' | 'passwords' | 'rules'>,
+  upgrade: ReturnType<typeof createUpgrade>,
 ) {
   /** The user that a body names, by e-mail or id, and the password in it. Throws `validation_failed`. */
   async function findLogin(body: unknown) {

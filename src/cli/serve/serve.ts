@@ -6,8 +6,8 @@ import { unknownInWords } from '../../config/did-you-mean.ts'
 import { type Config, type Environment, readSettings } from '../../config/settings.ts'
 import { OperatorError } from '../../errors.ts'
 import type { CheckedLimits } from '../../limits/kinds/kinds.ts'
-import { openBlocklist } from '../../open-blocklist.ts'
 import { keepTemporaryFilesBy } from '../../open-database.ts'
+import { openPasswords } from '../../open-passwords.ts'
 import { createLogger, type FlushableLogger } from '../../ops/logger.ts'
 import { openService, type Service } from '../../service.ts'
 import { readVersion } from '../../version.ts'
@@ -95,7 +95,7 @@ async function loadLimits({ config, problems, unknown }: ReturnType<typeof readS
   }
   // Otherwise the service reports it.
   if (mistakes.length > 0) {
-    await openBlocklist(config).then(list => list?.close(), addMistakes)
+    await openPasswords(config).then(({ close }) => close(), addMistakes)
   }
   // A mistyped name may be the cause of the other mistakes.
   if (mistakes.length > 0) throw new OperatorError([...mistakes, ...unknown.map(unknownInWords)])

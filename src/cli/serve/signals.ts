@@ -29,15 +29,20 @@ export function watchSignals(names: readonly NodeJS.Signals[]) {
       resolveFirst('signal')
     } else if (performance.now() - firstAt > SIGNAL_ECHO_MS) resolveSecond('signal')
   }
-  for (const name of names) process.on(name, onSignal)
   return {
     first,
     /** The next signal that is not an echo of the first. */
     second,
     /** Restores the default action of the signals. */
-    end: () => {
-      for (const name of names) process.off(name, onSignal)
-    },
+    end: listen(names, onSignal),
+  }
+}
+
+/** Returns a function that ends the listening. */
+function listen(names: readonly NodeJS.Signals[], onSignal: () => void): () => void {
+  for (const name of names) process.on(name, onSignal)
+  return () => {
+    for (const name of names) process.off(name, onSignal)
   }
 }
 
@@ -63,16 +68,13 @@ export function watchReloads(names: readonly NodeJS.Signals[]) {
 
   // Whatever reloads has logged its failure, which must not end the process.
   const onSignal = () => void request().catch(() => {})
-  for (const name of names) process.on(name, onSignal)
   return {
     /** Sets what reloads. Reloads that were asked for before begin now. */
     begin,
     /** Reloads as those signals do, after all reloads that were asked for before. */
     request,
     /** Restores the default action of the signals. */
-    end: () => {
-      for (const name of names) process.off(name, onSignal)
-    },
+    end: listen(names, onSignal),
   }
 }
 

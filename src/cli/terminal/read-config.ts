@@ -1,6 +1,11 @@
 import { unknownInWords } from '../../config/did-you-mean.ts'
 import { type Config, loadConfig } from '../../config/settings.ts'
-import { keepTemporaryFilesBy } from '../../open-database.ts'
+import {
+  type CommandStorageOptions,
+  keepTemporaryFilesBy,
+  openStorageForCommand,
+} from '../../open-database.ts'
+import type { Storage } from '../../storage/storage.ts'
 import { notify, type Terminal } from './terminal.ts'
 
 /**
@@ -12,4 +17,15 @@ export function readConfig(terminal: Terminal): Config {
   const config = loadConfig(environment, undefined, name => notify(terminal, unknownInWords(name)))
   keepTemporaryFilesBy(config.database, environment)
   return config
+}
+
+/** Runs `work` with the database of the settings, whether or not a service is running. Throws `OperatorError`. */
+export async function withStorage<T>(
+  terminal: Terminal,
+  ifMissing: CommandStorageOptions['ifMissing'],
+  work: (storage: Storage) => Promise<T>,
+): Promise<T> {
+  const options = { ifMissing, mustPersist: true }
+  const storage = await openStorageForCommand(readConfig(terminal), options)
+  return work(storage).finally(storage.close)
 }

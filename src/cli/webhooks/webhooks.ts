@@ -1,14 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import { API_KEY_NAME_RULE, isApiKeyName } from '../../access/api-key.ts'
 import { OperatorError } from '../../errors.ts'
-import { openStorageForCommand } from '../../open-database.ts'
 import type { Storage } from '../../storage/storage.ts'
 import { encodeChangeCursor } from '../../users/cursor.ts'
 import { describeWebhooks, type ShownWebhook } from '../../webhooks/describe-webhooks.ts'
 import { MAX_WEBHOOKS, ROTATION_MS, type StoredWebhook, shownUrl } from '../../webhooks/webhook.ts'
 import { secretText, signedHeaders, testMessage } from '../../webhooks/webhook-message.ts'
 import { createSender, isRefusedAddress } from '../../webhooks/webhook-sender.ts'
-import { readConfig } from '../terminal/read-config.ts'
+import { withStorage } from '../terminal/read-config.ts'
 import {
   EXIT,
   type JsonFlags,
@@ -151,18 +150,6 @@ async function change(
 
 function unknownName(name: string): OperatorError {
   return new OperatorError([`there is no webhook ${textInWords(name)}; see webhooks list`])
-}
-
-async function withStorage<T>(
-  terminal: Terminal,
-  ifMissing: 'create' | 'refuse',
-  work: (storage: Storage) => Promise<T>,
-): Promise<T> {
-  const storage = await openStorageForCommand(readConfig(terminal), {
-    ifMissing,
-    mustPersist: true,
-  })
-  return work(storage).finally(storage.close)
 }
 
 /** Throws `UsageError`, which never repeats credentials, for what no webhook can have as its address. */

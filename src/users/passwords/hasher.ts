@@ -12,22 +12,23 @@ export type PasswordHasher = ReturnType<typeof createPasswordHasher>
 /** Hashing runs on the four threads of libuv; one of them stays free to write the log. */
 const MAX_THREADS = 3
 
+export interface HasherOptions {
+  /** Computations at once. Each takes 19 MiB and a thread. */
+  readonly maxConcurrent?: number
+  /** Further computations that may wait, at least 1. */
+  readonly maxWaiting?: number
+  readonly blocklist?: PasswordBlocklist | undefined
+}
+
 /**
  * Makes Argon2id digests of passwords, in PHC form, and verifies passwords against digests. All throw `overloaded` when too
  * many computations wait already.
  */
-export function createPasswordHasher(
-  options: {
-    /** Computations at once. Each takes 19 MiB and a thread. */
-    readonly maxConcurrent?: number
-    /** Further computations that may wait, at least 1. */
-    readonly maxWaiting?: number
-    readonly blocklist?: PasswordBlocklist | undefined
-  } = {},
-) {
-  const { maxConcurrent = Math.min(availableParallelism(), MAX_THREADS), maxWaiting = 250 } =
-    options
-  const { blocklist } = options
+export function createPasswordHasher({
+  maxConcurrent = Math.min(availableParallelism(), MAX_THREADS),
+  maxWaiting = 250,
+  blocklist,
+}: HasherOptions = {}) {
   const timing = createLoginTiming(() => performance.now())
   /** For each waiting call, the functions that start its computations. Calls take turns, so one of many passwords holds up no other. */
   const queue: (() => void)[][] = []
