@@ -1,5 +1,10 @@
+import { createWriteStream, renameSync, rmSync, statSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { pipeline } from 'node:stream/promises'
+import { createGzip } from 'node:zlib'
 import { stringify } from 'csv-stringify/sync'
-import { ServiceError } from '../../errors.ts'
+import { OperatorError, ServiceError } from '../../errors.ts'
+import { partialNameOf, removeLeftovers, syncFile, syncFolder } from '../../files/durable-files.ts'
 import { openStorageForCommand } from '../../open-database.ts'
 import { partsToExport, USER_COLUMNS } from '../../users/transfer/user-export.ts'
 import { readConfig } from '../terminal/read-config.ts'
@@ -10,9 +15,11 @@ import {
   type JsonFlags,
   type Outcome,
   type Terminal,
+  toWriteError,
   UsageError,
+  write,
 } from '../terminal/terminal.ts'
-import { requireOtherFile, writeOutput } from './files.ts'
+import { requireOtherFile } from './files.ts'
 import { EXPORT_FORMATS, type FormatFlags, formatOf, STANDARD_STREAM } from './format.ts'
 
 /** The options that are parameters of the list. */
@@ -78,6 +85,54 @@ export async function exportUsers(
     const json = { file, format, gzip: isPacked, users: done }
     return { lines: [`${file}: ${counted(done, 'users')}`], json }
   })
+}
+
+/**
+ * Writes to standard output, or to a new file that replaces an existing one once it is complete and synced to disk. Only the
+ * user of this process can read the file. Throws `OperatorError` with its name if it cannot be written, or if it exists
+ * and is not a regular file. An abort makes it throw the reason of the signal, or an `AbortError`.
+ */
+async function writeOutput(
+  file: string,
+  texts: AsyncIterable<string>,
+  {
+    terminal,
+    signal,
+    isPacked,
+  }: {
+    readonly terminal: Terminal
+    readonly signal: AbortSignal
+    readonly isPacked: boolean
+  },
+): Promise<void> {
+  if (file === STANDARD_STREAM) {
+    signal.throwIfAborted()
+    const aborted = new Promise<never>((_resolve, reject) => {
+      signal.addEventListener('abort', () => reject(signal.reason))
+    })
+    aborted.catch(() => {})
+    // One after the other: text that is still buffered when the process exits is lost.
+    for await (const text of texts) await Promise.race([write(terminal, text), aborted])
+    return
+  }
+  // The rename would replace a device such as /dev/null with a file.
+  if (statSync(file, { throwIfNoEntry: false })?.isFile() === false) {
+    throw new OperatorError([`${file} is not a regular file; - stands for standard output`])
+  }
+  const partial = partialNameOf(file)
+  try {
+    removeLeftovers(file)
+    const output = createWriteStream(partial, { flags: 'wx', mode: 0o600 })
+    await (isPacked
+      ? pipeline(texts, createGzip(), output, { signal })
+      : pipeline(texts, output, { signal }))
+    syncFile(partial)
+    renameSync(partial, file)
+    syncFolder(dirname(file))
+  } catch (error) {
+    rmSync(partial, { force: true })
+    throw toWriteError(file, error)
+  }
 }
 
 function parametersOf(flags: ListFlags) {

@@ -69,13 +69,15 @@ export async function importUsers(terminal: Terminal, flags: ImportFlags): Promi
           progress(records - resumed, input.share(), resumed)
         },
       })
-      const ended = { result, isDryRun, seconds: (performance.now() - startedAt) / 1000 }
-      await print(terminal, json ? JSON.stringify(summarizeImport(ended)) : describeImport(ended))
-      if (result.end === 'interrupted') throw signal.reason
-      if (result.end === 'failed') throw isDryRun ? result.failure : addHint(result.failure)
-      const conflict = onConflict === 'fail' ? describeConflict(ended) : undefined
-      if (conflict !== undefined) throw new OperatorError([conflict])
-      return result.progress.counts.rejected > 0 ? EXIT.foundFaults : EXIT.done
+      const { end, progress: last, firstConflict, failure } = result
+      const seconds = (performance.now() - startedAt) / 1000
+      const summary = summarize(result, { isDryRun, seconds })
+      await print(terminal, json ? JSON.stringify(summary.json) : summary.line)
+      if (end === 'interrupted') throw signal.reason
+      if (end === 'failed') throw isDryRun ? failure : addHint(failure)
+      if (onConflict === 'fail' && firstConflict !== undefined)
+        throw new OperatorError([describeConflict(firstConflict, last.conflicts, isDryRun)])
+      return last.counts.rejected > 0 ? EXIT.foundFaults : EXIT.done
     } finally {
       await close()
     }
@@ -97,30 +99,25 @@ function addHint(failure: unknown): unknown {
 const MAX_SHOWN_REJECTS = 10
 
 function createRejectsDisplay(terminal: Terminal) {
-  let shown = 0
+  let count = 0
   return (rejected: readonly RejectedRow[]): void => {
-    if (rejected.length === 0 || shown > MAX_SHOWN_REJECTS) return
-    const rows = rejected.slice(0, MAX_SHOWN_REJECTS - shown)
-    for (const row of rows) notify(terminal, describeRejectedRow(row))
-    shown += rejected.length
-    if (shown > MAX_SHOWN_REJECTS)
-      notify(terminal, 'more rows were rejected; --rejects FILE keeps them all')
+    for (const row of rejected) {
+      count++
+      if (count <= MAX_SHOWN_REJECTS) notify(terminal, describeRejectedRow(row))
+      if (count === MAX_SHOWN_REJECTS + 1)
+        notify(terminal, 'more rows were rejected; --rejects FILE keeps them all')
+    }
   }
 }
 
-/** An import that has ended. */
-interface EndedImport {
-  readonly result: ImportResult
-  readonly isDryRun: boolean
-  readonly seconds: number
-}
-
-/** What `import --json` prints. */
-function summarizeImport({ result, isDryRun, seconds }: EndedImport) {
-  const { end, progress, firstConflict } = result
+/** What an import that has ended prints: one line, or with `--json` an object. */
+function summarize(
+  { end, progress, firstConflict }: ImportResult,
+  { isDryRun, seconds }: { readonly isDryRun: boolean; readonly seconds: number },
+) {
   const { records, resumed, counts, conflicts } = progress
   const { rejected, ...others } = counts
-  return {
+  const json = {
     end,
     dry_run: isDryRun,
     rows: records,
@@ -132,38 +129,24 @@ function summarizeImport({ result, isDryRun, seconds }: EndedImport) {
     first_conflict: firstConflict ?? null,
     seconds: Math.round(seconds * 1000) / 1000,
   }
-}
-
-/** The summary in one line. */
-function describeImport({ result, isDryRun, seconds }: EndedImport): string {
-  const { end, progress } = result
-  const { records, resumed, counts } = progress
-  const { created, updated, unchanged, skipped, rejected } = counts
-  const done = Object.entries({ created, updated, unchanged, skipped, rejected })
+  const done = Object.entries({ ...others, rejected })
     .filter(([name, count]) => count > 0 || name === 'created')
     .map(([name, count]) => `${grouped(count)} ${name}`)
-  const rate = grouped((records - resumed) / seconds)
   const start = isDryRun ? 'dry run, nothing was changed: ' : ''
-  return [
+  const parts = [
     `${start}${end === 'done' ? '' : 'stopped early: '}${counted(records, 'rows')}, ${done.join(', ')}`,
-    resumed > 0 && `${grouped(resumed)} of the rows by an earlier run`,
-    `${inWords(seconds)}, ${rate} rows/s`,
+    ...(resumed > 0 ? [`${grouped(resumed)} of the rows by an earlier run`] : []),
+    `${inWords(seconds)}, ${grouped((records - resumed) / seconds)} rows/s`,
   ]
-    .filter(part => part !== false)
-    .join('; ')
+  return { json, line: parts.join('; ') }
 }
 
-/**
- * For the policy `fail`: the row at which the import ended, or, after a dry run, the row at which an import would end.
- * `undefined` without a conflict.
- */
-function describeConflict({ result, isDryRun }: EndedImport): string | undefined {
-  const { firstConflict, progress } = result
-  if (firstConflict === undefined) return undefined
+/** For the policy `fail`: the row at which the import ended, or, after a dry run, the row at which an import would end. */
+function describeConflict(first: RejectedRow, conflicts: number, isDryRun: boolean): string {
   return isDryRun
-    ? `${grouped(progress.conflicts)} of the rejected rows conflict with other users: without ` +
-        `--on-conflict skip or update the import would end at the first, line ${firstConflict.line}`
-    : `${describeRejectedRow(firstConflict)}; ` +
+    ? `${grouped(conflicts)} of the rejected rows conflict with other users: without ` +
+        `--on-conflict skip or update the import would end at the first, line ${first.line}`
+    : `${describeRejectedRow(first)}; ` +
         '--resume continues with this row, and --on-conflict skip or update resolves the conflict'
 }
 

@@ -41,24 +41,17 @@ export function planJson(
       found ??= []
       found.push(column)
     }
-    const visit = (column: string, value: object, depth: number) => {
-      const names = Array.isArray(value) ? Object.keys(value.slice(0, 1)) : Object.keys(value)
-      if (names.length === 0 || depth === MAX_DEPTH) note(column, value)
-      for (const name of depth === MAX_DEPTH ? [] : names) {
-        const inner = plainValue((value as Row)[name])
-        if (typeof inner === 'object' && inner !== null)
-          visit(`${column}.${name}`, inner, depth + 1)
-        else note(`${column}.${name}`, inner)
-      }
+    const visit = (column: string, value: unknown, depth: number) => {
+      const isOpen = typeof value === 'object' && value !== null && depth < MAX_DEPTH
+      const names = isOpen ? Object.keys(Array.isArray(value) ? value.slice(0, 1) : value) : []
+      if (names.length === 0) note(column, value)
+      for (const name of names)
+        visit(`${column}.${name}`, plainValue((value as Row)[name]), depth + 1)
     }
     for (const name in row) {
-      const value = row[name]
-      if (typeof value !== 'object' || value === null) note(name, value)
-      else {
-        row[name] = plainValue(value)
-        if (row[name] === value) visit(name, value, 1)
-        else note(name, row[name])
-      }
+      const value = plainValue(row[name])
+      if (value !== row[name]) row[name] = value
+      visit(name, value, 1)
     }
     for (const column of missing) if (valueAt(row, column) !== undefined) missing.delete(column)
     return found ?? []

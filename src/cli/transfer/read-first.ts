@@ -3,9 +3,10 @@
  * `isEnd` tells that nothing follows.
  */
 export async function readFirst<C>(
-  chunks: AsyncGenerator<C>,
+  source: AsyncIterable<C>,
   isEnough: (first: readonly C[]) => boolean,
 ) {
+  const chunks = source[Symbol.asyncIterator]()
   const first: C[] = []
   let isEnd = false
   let ending: Promise<never> | undefined
@@ -19,7 +20,7 @@ export async function readFirst<C>(
   async function* all(start: readonly C[] = first): AsyncGenerator<C> {
     yield* start
     await ending
-    yield* chunks
+    yield* { [Symbol.asyncIterator]: () => chunks }
   }
   return { first, all, isEnd: isEnd && ending === undefined }
 }

@@ -6,6 +6,7 @@ import { OperatorError, readFailureInWords } from '../../errors.ts'
 import { nameOf } from '../../users/transfer/user-import.ts'
 import type { Terminal } from '../terminal/terminal.ts'
 import { STANDARD_STREAM, WORKBOOK_HINT } from './format.ts'
+import { readFirst } from './read-first.ts'
 import { createDecoder, WrongByte } from './wrong-encoding.ts'
 
 export interface TextOptions {
@@ -118,22 +119,11 @@ const START_BYTES = 4
 
 /** The first bytes, fewer than `START_BYTES` only of a shorter file, and all of them with what follows. */
 async function readStart(chunks: AsyncIterable<Buffer>) {
-  const rest = chunks[Symbol.asyncIterator]()
-  let start: Buffer = Buffer.alloc(0)
-  while (start.length < START_BYTES) {
-    const { value, done } = await rest.next()
-    if (done) break
-    start = start.length === 0 ? value : Buffer.concat([start, value])
-  }
-  async function* all(): AsyncGenerator<Buffer> {
-    try {
-      yield start
-      yield* { [Symbol.asyncIterator]: () => rest }
-    } finally {
-      await rest.return?.()
-    }
-  }
-  return { start, all: all() }
+  const read = await readFirst(chunks, first => Buffer.concat(first).length >= START_BYTES)
+  const start = Buffer.concat(read.first)
+  // Throws if nothing could be read.
+  if (start.length === 0) await read.all().next()
+  return { start, all: read.all([start]) }
 }
 
 const BYTE_ORDER_MARKS = [

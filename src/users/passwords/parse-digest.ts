@@ -42,21 +42,17 @@ export function canonicalOf(digest: string): string {
   return parseDigest(digest)?.text ?? digest
 }
 
-/**
- * Whether a text is, or was meant to be, a digest rather than a password: of a `known` kind, or of one of the `other` kinds that
- * cannot be verified.
- */
-export function digestLikeness(text: string): 'known' | 'other' | undefined {
-  if (KNOWN_FORM.test(text) || parseDigest(text) !== undefined) return 'known'
-  return OTHER_FORM.test(text) ? 'other' : undefined
-}
-
 /** How long MD5, SHA-1, SHA-256 and SHA-512 are in hexadecimal digits, alone or with a salt after a colon. */
-const BARE = /^(?:[\da-f]{32}|[\da-f]{40}|[\da-f]{64}|[\da-f]{128})(?::|$)/i
+const BARE_FORM = /^(?:[\da-f]{32}|[\da-f]{40}|[\da-f]{64}|[\da-f]{128})(?::|$)/i
 
-/** Whether a text may be a digest of MD5 or SHA without anything that says so. */
-export function isBareDigestLike(text: string): boolean {
-  return BARE.test(text)
+/**
+ * Whether a text is, or was meant to be, a digest rather than a password: of a `known` kind, of one of the `other` kinds that
+ * cannot be verified, or perhaps a `bare` one of MD5 or SHA, without anything that says so.
+ */
+export function digestLikeness(text: string): 'known' | 'other' | 'bare' | undefined {
+  if (KNOWN_FORM.test(text) || parseDigest(text) !== undefined) return 'known'
+  if (OTHER_FORM.test(text)) return 'other'
+  return BARE_FORM.test(text) ? 'bare' : undefined
 }
 
 /** Whether a digest is at least as hard to guess as one of this service. */

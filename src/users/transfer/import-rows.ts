@@ -4,7 +4,7 @@ import { messagesByField } from '../../http/error-handler.ts'
 import { instantMs, instantText, MAX_SHOWN_MS, MIN_SHOWN_MS, NO_INSTANT } from '../../http/query.ts'
 import { createJudge, type Judged } from '../judge.ts'
 import type { PasswordHasher } from '../passwords/hasher.ts'
-import { digestLikeness, isBareDigestLike, parseDigest } from '../passwords/parse-digest.ts'
+import { digestLikeness, parseDigest } from '../passwords/parse-digest.ts'
 import { MAX_ID } from '../stored-user.ts'
 import { createUserFields, emailKey, type UserRulesOptions, userSchema } from '../user-schemas.ts'
 import type { ConflictPolicy, ImportedUser, UserImportStore } from './user-import-store.ts'
@@ -112,8 +112,12 @@ function toNumber(value: unknown): unknown {
 /** The names of all fields that a row may have. */
 export const IMPORT_COLUMNS = ['name', 'email', 'password', ...Object.keys(importFields)]
 
-const BARE_DIGEST =
-  'is hexadecimal digits, as digests are: import without this column, or with --passwords plain if they are passwords'
+/** What is wrong with a password that is like a digest. */
+const DIGEST = {
+  known: 'is a digest: the field for digests is password_digest',
+  other: 'is a digest of a kind that is not known: import the user without it',
+  bare: 'is hexadecimal digits, as digests are: import without this column, or with --passwords plain if they are passwords',
+}
 
 /** The schema of a row: the fields that `user` has in the body of a create, and `importFields`. */
 export function createImportRules({
@@ -127,11 +131,9 @@ export function createImportRules({
   const password = z
     .unknown()
     .superRefine((value, context) => {
-      if (typeof value !== 'string') return
-      const likeness = digestLikeness(value.trim())
-      const isBare = !takesBareDigests && isBareDigestLike(value.trim())
-      if (likeness === undefined && !isBare) return
-      const message = likeness === undefined ? BARE_DIGEST : DIGEST[likeness]
+      const likeness = typeof value === 'string' ? digestLikeness(value.trim()) : undefined
+      if (likeness === undefined || (likeness === 'bare' && takesBareDigests)) return
+      const message = DIGEST[likeness]
       context.addIssue({ code: 'custom', message, continue: false })
     })
     .pipe(fields.password)
@@ -140,12 +142,6 @@ export function createImportRules({
     row => row.password == null || row.password_digest == null,
     { message: 'cannot be given together with password', path: ['password_digest'] },
   )
-}
-
-/** What is wrong with a password that is like a digest. */
-const DIGEST = {
-  known: 'is a digest: the field for digests is password_digest',
-  other: 'is a digest of a kind that is not known: import the user without it',
 }
 
 export type ImportRules = ReturnType<typeof createImportRules>
