@@ -39,6 +39,7 @@ describe('Storage.report', () => {
       () => users.replaceDigest(id, { previous: '$argon2id$old', next: '$argon2id$new' }),
       () => users.delete(id),
       () => users.delete(id),
+      () => users.deleteAll([id]),
       () => bans.save(ban),
       () => bans.lift({}),
       () => apiKeys.recordUses([{ hash: Buffer.alloc(32), usedAt: 1 }]),

@@ -150,12 +150,14 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
     await writes.close()
   }
 
-  /** The same functions, each call of which is a use of the database. */
-  function used<T extends object>(calls: T): T {
+  /** The same functions, each call of which is a use of the database. Those of `writing` wait as writes, as many as they are given. */
+  function used<T extends object>(calls: T, writing: readonly (keyof T)[] = []): T {
+    const sizeOf = (first: unknown) => (Array.isArray(first) ? first.length : 1)
     const entries = Object.entries(calls).map(([name, call]) => {
-      const use = (...args: unknown[]) => {
+      const run = writing.includes(name as keyof T) ? through(writes, call, sizeOf) : call
+      const use = (...args: [unknown]) => {
         usedAt = steadyNow()
-        return call(...args)
+        return run(...args)
       }
       return [name, use]
     })
@@ -163,9 +165,6 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
   }
 
   const users = createUsers(connections, options)
-  const imports = createPostgresUserImportStore(connections, now)
-  const bans = createPostgresBanStore(connections, options)
-  const apiKeys = createApiKeyStore(statements)
   const signingKey = createSigningKeys(statements)
   const copies = createCopyStore(statements, {
     lastGivenId: LAST_GIVEN_ID.postgres,
@@ -173,24 +172,15 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
     reserveIds: ['SELECT take_user_ids(ARRAY[$1::bigint])'],
   })
   const { read, last, ...housekeeping } = createPostgresUserChanges(connections)
-  const gatedUsers = {
-    ...users,
-    create: through(writes, users.create, ({ length }) => length),
-    update: through(writes, users.update),
-    replaceDigest: through(writes, users.replaceDigest),
-    delete: through(writes, users.delete),
-  }
   return {
-    users: { ...used(gatedUsers), requireRoom: writes.requireRoom },
+    users: {
+      ...used(users, ['create', 'update', 'replaceDigest', 'delete', 'deleteAll']),
+      requireRoom: writes.requireRoom,
+    },
     changes: { ...used({ read, last }), ...housekeeping },
-    imports: used({ ...imports, write: through(writes, imports.write) }),
-    bans: used({ ...bans, save: through(writes, bans.save), lift: through(writes, bans.lift) }),
-    apiKeys: used({
-      ...apiKeys,
-      create: through(writes, apiKeys.create),
-      revoke: through(writes, apiKeys.revoke),
-      recordUses: through(writes, apiKeys.recordUses),
-    }),
+    imports: used(createPostgresUserImportStore(connections, now), ['write']),
+    bans: used(createPostgresBanStore(connections, options), ['save', 'lift']),
+    apiKeys: used(createApiKeyStore(statements), ['create', 'revoke', 'recordUses']),
     copies: used(copies),
     // What polls once a second is no use of the database.
     webhooks: createWebhookStore(statements),

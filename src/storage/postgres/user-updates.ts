@@ -132,7 +132,11 @@ export function createUserUpdates(
     type FoundRow = [id: number, list: number, isDeleted: boolean]
     const found = await connections.write<FoundRow>(DELETE, columnsOf(sent), {
       ...options,
-      countWrites: rows => rows.filter(([, , isDeleted]) => isDeleted).length,
+      // A list that finds nobody is a write too.
+      countWrites: rows =>
+        rows.filter(([, , isDeleted]) => isDeleted).length +
+        lists.length -
+        new Set(rows.map(([, list]) => list)).size,
     })
     const deleted = lists.map((): number[] => [])
     const held = new Set<number>()

@@ -134,7 +134,7 @@ export function createSqliteUserWrites(
 
     deleteAll: ids =>
       writes.run(() => ids.filter(id => remove.run(id).changes === 1), {
-        countWrites: ({ length }) => length,
+        countWrites: ({ length }) => length || 1,
         size: ids.length,
       }),
   }
