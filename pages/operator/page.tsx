@@ -4,7 +4,7 @@ import { Header, type HeaderProps, placeOf } from './header.tsx'
 import { Errors, Refused } from './incidents.tsx'
 import { Limits } from './limits.tsx'
 import type { PanelProps } from './panel.tsx'
-import { Database, Keys, Process, Routes } from './panels.tsx'
+import { Database, Keys, Process, Routes, Webhooks } from './panels.tsx'
 import { Tiles } from './tiles.tsx'
 import { Users } from './users.tsx'
 
@@ -49,6 +49,7 @@ function Operations({ view, actions }: PanelProps) {
         <Process view={view} />
         <Database view={view} />
         <Keys view={view} />
+        <Webhooks view={view} />
       </div>
     </main>
   )

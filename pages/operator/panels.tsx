@@ -1,7 +1,9 @@
 import type { RouteStatus } from '../../src/ops/management/service-status.ts'
+import type { ShownWebhook } from '../../src/webhooks/describe-webhooks.ts'
 import {
   formatBytes,
   formatCount,
+  formatMoment,
   formatMs,
   formatRate,
   formatShare,
@@ -105,6 +107,40 @@ export function Keys({ view }: ViewProps) {
         ]}
         rows={keys.toSorted(([, one], [, other]) => other - one).slice(0, MAX_KEYS)}
         keyOf={([name]) => name}
+        empty=""
+      />
+    </Panel>
+  )
+}
+
+const WEBHOOK_COLUMNS: readonly Column<ShownWebhook>[] = [
+  { label: 'Webhook', kind: 'name', cell: ({ name }) => name },
+  { label: 'Address', kind: 'text', cell: ({ url }) => url },
+  {
+    label: 'State',
+    kind: 'text',
+    cell: ({ state }) => <span class={state === 'active' ? '' : 'bad'}>{state}</span>,
+  },
+  numbers('Behind', ({ behind_seconds }) => formatSpan(behind_seconds * 1000)),
+  {
+    label: 'Failing since',
+    kind: 'text',
+    cell: ({ failing_since: since }) => since !== null && formatMoment(since),
+  },
+  { label: 'Last error', kind: 'text', cell: ({ last_error }) => last_error },
+]
+
+/** The webhooks of the database; nothing without any. */
+export function Webhooks({ view }: ViewProps) {
+  const { webhooks } = view.status
+  if (webhooks === null || webhooks.length === 0) return null
+  return (
+    <Panel name="webhooks" title="Webhooks">
+      <Table
+        id="webhooks"
+        columns={WEBHOOK_COLUMNS}
+        rows={webhooks}
+        keyOf={({ name }) => name}
         empty=""
       />
     </Panel>

@@ -14,6 +14,7 @@ import {
 } from '../support/operator-page.ts'
 import { canOpenPages } from '../support/programs.ts'
 import { until } from '../support/until.ts'
+import { addWebhook } from '../support/webhook-receiver.ts'
 
 const CLIENT = '203.0.113.77'
 const OTHER = '198.51.100.8'
@@ -493,6 +494,25 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
     expect(new Set(styles).size).toBe(3)
   })
 
+  test('shows the webhooks, only where there are some', async () => {
+    const { managementUrl, databaseUrl, http } = await openManagedApp()
+    const { page, rowsOf, hasRows, shows, textOf } = await openOperatorPage(managementUrl)
+    expect(await page.locator('#webhooks-title').count()).toBe(0)
+    const url = 'http://me:pass@127.0.0.1:9/hook?token=t0p'
+    await addWebhook(databaseUrl, 'search', url)
+    await hasRows('webhooks', 1)
+    await http.post('/users').send(newUserBody()).expect(201)
+    await shows('webhooks', 'ECONNREFUSED')
+    expect(await rowsOf('webhooks')).toEqual([
+      [
+        ...['search', 'http://127.0.0.1:9/hook', 'failing'],
+        ...[expect.stringMatching(/^\d+ s$/), expect.stringMatching(/^\d+ \w+ 20\d\d/)],
+        expect.stringContaining('ECONNREFUSED'),
+      ],
+    ])
+    expect(await textOf('webhooks')).not.toMatch(/t0p|pass/)
+  })
+
   test('does not fetch while nobody sees it', async () => {
     const { page, shows } = await openWithBans()
     await page.clock.install()
@@ -530,7 +550,12 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
     await answerStatus(page, ({ limits, ...status }) => {
       const count = { counted: 1234567890, passed: 1234567890, refused: 27, would_refuse: 276 }
       const rules = limits.rules.map(rule => ({ ...rule, ...count }))
-      return { ...status, limits: { ...limits, rules } }
+      const webhook = {
+        ...{ name: 'search', url: `https://example.com/${'path/'.repeat(20)}`, state: 'failing' },
+        ...{ behind_seconds: 999_999, failing_since: status.now },
+        last_error: `connect ECONNREFUSED ${'x'.repeat(80)}`,
+      }
+      return { ...status, limits: { ...limits, rules }, webhooks: [webhook] }
     })
     await shows('limits', '1,234,567,890')
     await page.emulateMedia({ reducedMotion: 'reduce' })
