@@ -195,12 +195,14 @@ interface MonitoredService {
   use(): Promise<void>
 }
 
-/** The built service with everything that has metrics: limits, API keys and the management port. */
+/** The built service with everything that has metrics: limits, API keys, a webhook and the management port. */
 async function openMonitoredService(): Promise<MonitoredService> {
   const cwd = temporaryFolder()
   writeFileSync(join(cwd, 'limits.json'), JSON.stringify(LIMITS))
   const scope = 'users:read,users:write,passwords:verify'
   const created = await run({ cwd, args: ['keys', 'create', '--name', 'me', '--scope', scope] })
+  const args = ['webhooks', 'add', '--name', 'search', '--url', 'http://127.0.0.1:9/']
+  expect(await run({ cwd, args })).toMatchObject({ code: 0 })
   const service = await spawnService({
     cwd,
     env: {
