@@ -88,7 +88,7 @@ const projects = [
           name: 'faults-postgres',
           include: [
             'test/faults/postgres/**/*.test.ts',
-            'test/faults/{killed-batches,model}.test.ts',
+            'test/faults/{killed-batches,model,webhooks}.test.ts',
           ],
           ...onPostgres,
           ...ofFaults,
