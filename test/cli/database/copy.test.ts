@@ -69,7 +69,10 @@ describe('copy', () => {
       ['mysql://ann:secret@db/users', 'to.db'],
       '--from was "mysql://***@db/users"; it may be file:PATH, a path, :memory:, or postgres://',
     ],
-    [['from.db', 'file:to.db?mode=ro'], '--to was "file:***", but a file: URL has no parameters'],
+    [
+      ['from.db', 'file:to.db?mode=ro'],
+      '--to was "file:***", but a path has no parameters here: leave out ? and # and what follows them',
+    ],
     [['from.db', ''], '--to was ""; it may be '],
     [['nowhere.db', 'to.db'], '--from was "nowhere.db": there is no such file'],
     [[':memory:', 'to.db'], '--from was ":memory:": such a database is in the memory'],
