@@ -1,6 +1,6 @@
 import { clearTimeout, setTimeout } from '../timers.ts'
 import { createPatience } from '../waiting/patience.ts'
-import type { CounterStore } from './counter-store.ts'
+import type { CounterStore, CountingRule } from './counter-store.ts'
 
 export interface FallbackCounterStoreOptions {
   /** Counts for several processes. It may be slow, fail, or never answer. */
@@ -19,23 +19,14 @@ export interface FallbackCounterStoreOptions {
   readonly onBack: () => void
 }
 
-export interface FallbackCounterStore extends CounterStore {
-  /** Whether this process counts by itself. */
-  isLocal(): boolean
-  /** Counts locally from now on, until a probe succeeds. For a loss that the caller notices first. */
-  lose(error: unknown): void
-  /** Ends the probes. Calls that wait are counted locally, and so are later ones. */
-  close(): void
-}
+export type FallbackCounterStore = ReturnType<typeof createFallbackCounterStore>
 
 /**
  * Counts in a shared store and, while that fails or does not answer, in a local one. The first call that fails, or that has no
  * answer after `patienceMs`, ends the wait of all others. From then on calls cost nothing but their local count, until a probe
  * in the background finds the shared store again. No call fails because of the shared store.
  */
-export function createFallbackCounterStore(
-  options: FallbackCounterStoreOptions,
-): FallbackCounterStore {
+export function createFallbackCounterStore(options: FallbackCounterStoreOptions) {
   const { shared, local, patienceMs, probe, retryEveryMs, onLost, onBack } = options
   const patience = createPatience()
   let losses = 0
@@ -70,45 +61,37 @@ export function createFallbackCounterStore(
   function ask<T>(askStore: (store: CounterStore) => T | Promise<T>): T | Promise<T> {
     if (isLocal) return askStore(local)
     const lossesBefore = losses
-    return new Promise(resolve => {
-      let isSettled = false
-
-      function settle(answer: () => T | Promise<T>): void {
-        if (isSettled) return
-        isSettled = true
-        silence.end()
-        resolve(answer())
+    // It may throw, too.
+    const answer = new Promise<T>(answered => answered(askStore(shared)))
+    return patience.within(patienceMs, answer).catch(async error => {
+      // Not for what belongs to an earlier loss.
+      if (losses === lossesBefore) {
+        lose(error)
+        // All others that wait count before this one.
+        await undefined
       }
-
-      function fail(error: unknown): void {
-        // Not for what belongs to an earlier loss.
-        if (losses === lossesBefore) lose(error)
-        settle(() => askStore(local))
-      }
-
-      const silence = patience.begin(patienceMs, () =>
-        fail(new Error(`no answer within ${patienceMs} ms`)),
-      )
-      // It may throw, too.
-      new Promise<T>(answered => answered(askStore(shared))).then(
-        value => settle(() => value),
-        fail,
-      )
+      return askStore(local)
     })
   }
 
   return {
-    increment: (text, amount) => ask(store => store.increment(text, amount)),
+    increment: (text: string, amount?: number) => ask(store => store.increment(text, amount)),
     decrement: () => {},
-    resetKey: (text, inMs) => {
+    resetKey: (text: string, inMs?: number) => {
       // The local store may have counted the key during an earlier loss.
       local.resetKey(text, inMs)
       return ask(store => store.resetKey(text, inMs))
     },
-    letRunOut: rules => local.letRunOut?.(rules),
+    letRunOut: (rules: readonly CountingRule[]) => local.letRunOut?.(rules),
+
+    /** Whether this process counts by itself. */
     isLocal: () => isLocal,
+
+    /** Counts locally from now on, until a probe succeeds. For a loss that the caller notices first. */
     lose,
-    close: () => {
+
+    /** Ends the probes. Calls that wait are counted locally, and so are later ones. */
+    close: (): void => {
       isClosed = true
       isLocal = true
       clearTimeout(probeTimer)

@@ -50,19 +50,6 @@ export function guardRule(
     return { request, key, limit, windowMs, amount, count: undefined, resetTime: NO_TIME }
   }
 
-  function statesByKey(request: Request, bodies: readonly unknown[]): Map<string, LimitState> {
-    const states = new Map<string, LimitState>()
-    for (const body of bodies) {
-      request.body = body
-      const key = keyOf(request)
-      if (key === undefined) continue
-      const state = states.get(key) ?? stateOf(request, key, 0)
-      state.amount++
-      states.set(key, state)
-    }
-    return states
-  }
-
   /** A request that the rule matches. `undefined` for others, and for those for which a function of the rule throws. */
   const matching = (request: Request): LimitState | undefined =>
     guard(() => (rule.matches(request) ? stateOf(request, keyOf(request)) : undefined))
@@ -86,9 +73,19 @@ export function guardRule(
      */
     statesOf: (request: Request, bodies: readonly unknown[]): readonly LimitState[] => {
       const { body } = request
-      const states = guard(() => statesByKey(request, bodies))
+      const states = new Map<string, LimitState>()
+      const isDone = guard(() => {
+        for (request.body of bodies) {
+          const key = keyOf(request)
+          if (key === undefined) continue
+          const state = states.get(key) ?? stateOf(request, key, 0)
+          state.amount++
+          states.set(key, state)
+        }
+        return true
+      })
       request.body = body
-      return [...(states?.values() ?? [])]
+      return isDone ? [...states.values()] : []
     },
 
     /** The key of a request, whether the rule matches it or not; `undefined` also if its function throws. */

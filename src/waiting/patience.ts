@@ -65,33 +65,39 @@ export function createPatience({ tickMs = 10 } = {}) {
     if (isTicking) setTimeout(tick, ms).unref()
   }
 
+  /** Calls `onOver` once `ms` have passed, unless the wait has ended before. */
+  function begin(ms: number, onOver: () => void) {
+    if (!isTicking) countedAt = performance.now()
+    const sinceMs = nowMs()
+    const wait: Wait = { untilMs: sinceMs + ms, onOver }
+    waits.push(wait)
+    if (!isTicking) schedule()
+    return {
+      /** How long the wait lasts so far. */
+      elapsedMs: () => nowMs() - sinceMs,
+      end: () => {
+        wait.onOver = undefined
+      },
+    }
+  }
+
   return {
-    /** Calls `onOver` once `ms` have passed, unless the wait has ended before. */
-    begin: (ms: number, onOver: () => void) => {
-      if (!isTicking) countedAt = performance.now()
-      const sinceMs = nowMs()
-      const wait: Wait = { untilMs: sinceMs + ms, onOver }
-      waits.push(wait)
-      if (!isTicking) schedule()
-      return {
-        /** How long the wait lasts so far. */
-        elapsedMs: () => nowMs() - sinceMs,
-        end: () => {
-          wait.onOver = undefined
-        },
-      }
-    },
+    begin,
+
+    /** The value of a promise, if it comes within `ms`. Otherwise rejects with `NoAnswer`. */
+    within: <T>(ms: number, promise: Promise<T>): Promise<T> =>
+      new Promise((resolve, reject) => {
+        const onOver = () => reject(new NoAnswer(`no answer within ${ms} ms`))
+        const { end } = begin(ms, onOver)
+        promise.finally(end).then(resolve, reject)
+      }),
 
     /** Ends all waits now, as if their time was over. */
     giveUpAll: () => giveUp([...waits]),
   }
 }
 
-/** The value of a promise, if it comes within `ms`. Otherwise rejects with `NoAnswer`. */
+/** `within` of a patience of its own. */
 export function withinPatience<T>(ms: number, promise: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const onOver = () => reject(new NoAnswer(`no answer within ${ms} ms`))
-    const { end } = createPatience().begin(ms, onOver)
-    promise.finally(end).then(resolve, reject)
-  })
+  return createPatience().within(ms, promise)
 }

@@ -2,11 +2,9 @@ import { setImmediate } from 'node:timers/promises'
 import pino from 'pino'
 import { SCOPES } from '../../access/api-key.ts'
 import { createClocks } from '../../clocks.ts'
-import type { Config } from '../../config/settings.ts'
 import { durationMs } from '../../config/values.ts'
-import type { CheckedLimits } from '../../limits/kinds/kinds.ts'
 import type { RuleReport } from '../../limits/tallies.ts'
-import { openService } from '../../service.ts'
+import { openService, type ServiceOptions } from '../../service.ts'
 import { readConfig } from '../terminal/read-config.ts'
 import {
   EXIT,
@@ -48,7 +46,7 @@ export async function testLimitsFile(
   const config = readConfig(terminal)
   const limits = await readLimitsFile(file)
   const log = pino({ level: 'error' }, { write: line => notify(terminal, errorInWords(line)) })
-  const results = await sendAll({ config, limits, log, request, times, everyMs })
+  const results = await sendAll({ config, limits, log }, request, { times, everyMs })
   const denied = results.filter(({ denied_by }) => denied_by !== null).length
   const problem = options.expect && whyUnexpected(options.expect, results)
   if (problem !== undefined) notify(terminal, problem)
@@ -62,18 +60,12 @@ export async function testLimitsFile(
 /** What the limits did with one request, as `--json` prints it. */
 type TrialResult = ReturnType<typeof toResult>
 
-interface Repeated {
-  readonly config: Config
-  readonly limits: CheckedLimits
-  readonly log: pino.Logger
-  readonly request: TrialRequest
-  readonly times: number
-  readonly everyMs: number
-}
-
 /** Sends a request several times to a service with an empty database. Its clock advances between two requests. */
-async function sendAll(repeated: Repeated): Promise<readonly TrialResult[]> {
-  const { config, limits, log, request, times, everyMs } = repeated
+async function sendAll(
+  { config, ...options }: ServiceOptions,
+  request: TrialRequest,
+  { times, everyMs }: { readonly times: number; readonly everyMs: number },
+): Promise<readonly TrialResult[]> {
   const inMemory = { kind: 'sqlite', url: ':memory:', path: ':memory:' } as const
   // Redis has its own clock, and counts for services that run.
   const cacheStore = config.cacheStore === 'none' ? 'none' : 'memory'
@@ -81,6 +73,7 @@ async function sendAll(repeated: Repeated): Promise<readonly TrialResult[]> {
   let nowMs = Date.now()
   const now = () => nowMs
   const service = await openService({
+    ...options,
     config: {
       ...config,
       cacheStore,
@@ -90,8 +83,6 @@ async function sendAll(repeated: Repeated): Promise<readonly TrialResult[]> {
       apiKeys: 'off',
       managementPort: undefined,
     },
-    limits,
-    log,
     clocks: createClocks({ now, monotonicNow: now, uptimeNow: now }),
     ...(name !== undefined && { keys: { recognise: () => ({ name, scopes: new Set(SCOPES) }) } }),
   })

@@ -10,8 +10,8 @@ import {
   byAddress,
   type CompiledRule,
   compileFilter,
+  misfit,
   type ShapeOf,
-  whenObject,
 } from '../rules/filter-rule.ts'
 import { ownCopy } from '../rules/memoize.ts'
 import type { LimitState } from '../rules/request-facts.ts'
@@ -34,12 +34,13 @@ export const bans = {
   shape,
   schema: z
     .strictObject(shape)
-    .refine(rule => rule.status === undefined || rule.mode !== 'fail2ban', {
-      path: ['status'],
-      error:
+    .refine(
+      rule => rule.status === undefined || rule.mode !== 'fail2ban',
+      misfit(
+        'status',
         'cannot be given together with mode "fail2ban", which denies before the answer is known',
-      when: whenObject,
-    })
+      ),
+    )
     .transform(rule => ({
       ...compileFilter(rule),
       /** Those of the answers that count; `undefined` if a request counts before it is answered. */

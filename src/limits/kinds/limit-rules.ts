@@ -4,8 +4,8 @@ import {
   byAddress,
   compileFilter,
   filterShape,
+  misfit,
   type ShapeOf,
-  whenObject,
 } from '../rules/filter-rule.ts'
 import {
   actions,
@@ -54,11 +54,10 @@ export const rateLimits = {
   shape: rateLimitShape,
   schema: z
     .strictObject(rateLimitShape)
-    .refine(rule => rule.only === undefined || rule.except === undefined, {
-      path: ['except'],
-      error: 'cannot be given together with only',
-      when: whenObject,
-    })
+    .refine(
+      rule => rule.only === undefined || rule.except === undefined,
+      misfit('except', 'cannot be given together with only'),
+    )
     .transform(({ name, dryRun, only = ACTIONS, except = [], ...rule }) => ({
       ...compileFilter({ name, dryRun }),
       actions: only.filter(action => !except.includes(action)),

@@ -83,9 +83,7 @@ function compileRules(limits: CheckedLimits, options: LimiterOptions, previous?:
     filter: chainFilter(limits, parts),
     beforeBody: chainByAction(beforeBody, parts, limitRequests),
     afterBody: chainByAction(afterBody, parts, limitRequests),
-    ofEach: chainByAction([...beforeBody, ...afterBody], parts, (...given) => [
-      limitMany(...given),
-    ]),
+    ofEach: chainByAction([...beforeBody, ...afterBody], parts, limitMany),
   }
 }
 
@@ -113,7 +111,10 @@ function chainFilter(rules: CheckedLimits, parts: RuleParts): RequestHandler {
 function chainByAction(
   rules: readonly CompiledRateLimit[],
   parts: RuleParts,
-  handlersOf: typeof limitRequests,
+  handlersOf: (
+    rule: CompiledRateLimit,
+    parts: RuleParts,
+  ) => RequestHandler | readonly RequestHandler[],
 ) {
   const show: RequestHandler = (request, _response, next) => {
     showLimits(request, parts.steadyNow())

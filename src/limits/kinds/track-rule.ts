@@ -7,8 +7,8 @@ import {
   byAddress,
   type CompiledRule,
   compileFilter,
+  misfit,
   type ShapeOf,
-  whenObject,
 } from '../rules/filter-rule.ts'
 import type { LimitState } from '../rules/request-facts.ts'
 import { count, duration } from '../rules/rule-values.ts'
@@ -27,16 +27,14 @@ export const track = {
   shape,
   schema: z
     .strictObject(shape)
-    .refine(rule => rule.limit === undefined || rule.period !== undefined, {
-      path: ['period'],
-      error: 'must be given with limit',
-      when: whenObject,
-    })
-    .refine(rule => rule.period === undefined || rule.limit !== undefined, {
-      path: ['limit'],
-      error: 'must be given with period',
-      when: whenObject,
-    })
+    .refine(
+      rule => rule.limit === undefined || rule.period !== undefined,
+      misfit('period', 'must be given with limit'),
+    )
+    .refine(
+      rule => rule.period === undefined || rule.limit !== undefined,
+      misfit('limit', 'must be given with period'),
+    )
     .transform(rule => {
       const { limit, period: windowMs, by: keyOf, status } = rule
       const checked = { ...compileFilter(rule), statuses: status }

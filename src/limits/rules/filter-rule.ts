@@ -60,8 +60,10 @@ export const answeredShape = { ...filterShape, status: statuses.optional() }
 
 export const byAddress = key({ withBody: false }).prefault('ip')
 
-/** How the keys of a rule fit together is checked even if one of them is wrong. */
-export const whenObject = ({ value }: { readonly value: unknown }) => isObject(value)
+/** For `refine`: a key that does not fit to the others, which is checked even if one of them is wrong. */
+export const misfit = (key: string, error: string) => {
+  return { path: [key], error, when: ({ value }: { readonly value: unknown }) => isObject(value) }
+}
 
 /** What is compiled for each kind. */
 export function compileFilter(
