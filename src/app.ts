@@ -26,12 +26,12 @@ import {
 } from './http/router.ts'
 import type { Limiter } from './limits/kinds/limiter.ts'
 import { type CheckReadiness, createHealthRouter, healthOperations } from './ops/health.ts'
+import { readVersion } from './package.ts'
 import type { ChangeFeed } from './users/change-feed.ts'
 import { describeUserOperations } from './users/user-openapi.ts'
 import { createUserRouter } from './users/user-router.ts'
 import type { UserRules } from './users/user-schemas.ts'
 import type { UserService } from './users/user-service.ts'
-import { readVersion } from './version.ts'
 
 /** What the application uses. The caller closes it. */
 export interface AppDependencies {
@@ -96,8 +96,10 @@ export function createApp(dependencies: AppDependencies): Application {
   const open = createRouteParts({ sendReply, refuseAtOnce, bodyLimitBytes })
   const parts: RouteParts = {
     ...open,
-    scope: action => byKeys(() => [requireScope(action)]),
-    limit: action => byLimits(({ limit }) => [limit(action)]),
+    admit: action => [
+      ...byKeys(() => [requireScope(action)]),
+      ...byLimits(({ limit }) => [limit(action)]),
+    ],
     limitByBody: (action, split) => byLimits(({ limitByBody }) => [limitByBody(action, split)]),
   }
   const health = createHealthRouter({ checks }, open)

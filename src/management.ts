@@ -28,7 +28,7 @@ export function createManagementServer(options: ManagementOptions): HttpServer {
   const history = createStatusHistory(operations.count, clocks)
   const stopping = createStopping()
   const app = createManagementApp({
-    ...{ operations, history, log, now: clocks.now, settings: config },
+    ...{ operations, history, log, settings: config },
     onHostRefused: createHostLog({ log, ...clocks }),
   })
   stopping.begin.then(history.close)

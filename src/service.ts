@@ -19,7 +19,6 @@ import { createStopping, type Stopping } from './server/stop.ts'
 import type { FoldingProgress, Storage } from './storage/storage.ts'
 import { blaming } from './storage/unusable-database.ts'
 import { type ChangeFeed, createChangeFeed } from './users/change-feed.ts'
-import { callAfterWrites } from './users/change-watch.ts'
 import { createCursors } from './users/cursor.ts'
 import { startForgetting } from './users/user-changes.ts'
 import type { UserQuery } from './users/user-repository.ts'
@@ -103,7 +102,8 @@ async function openParts(options: AppOptions, closers: Closers) {
     isAllowed: request => ring === undefined || isKeyValid(ring, request),
   })
   const users = createUserService({
-    users: callAfterWrites(storage.users, changes.touch),
+    users: storage.users,
+    onWrite: changes.touch,
     passwords,
     rules,
     cursors,

@@ -10,10 +10,10 @@ const ALLOWED = tableOf(`
   main: cli
   library: clocks errors limits/rules records
   cli: access cli/limits cli/serve cli/terminal cli/transfer cli/webhooks config database-work errors limits
-      storage version
+      storage
   records: config errors limits/kinds limits/rules open-database service
   cli/serve: config errors limits/kinds management open-database open-limits open-passwords ops ops/management server
-      service version
+      service
   cli/limits: access cli/terminal clocks config errors limits limits/kinds limits/rules open-database open-limits server
       service
   service: access app clocks config limits limits/kinds open-database open-limits open-passwords ops ops/management
@@ -27,18 +27,18 @@ const ALLOWED = tableOf(`
   database-work: config errors open-database storage storage/postgres/maintenance storage/sqlite/maintenance
   storage/sqlite/maintenance: files storage storage/sqlite
   storage/postgres/maintenance: config storage storage/postgres
-  ops/management: clocks config errors http http/fast http/pages limits limits/kinds limits/rules ops ops/metrics users version
+  ops/management: clocks config errors http http/fast http/pages limits limits/kinds limits/rules ops ops/metrics users
       waiting webhooks
   open-database: clocks config storage storage/postgres storage/sqlite
   storage/sqlite: errors files limits native-package storage users users/transfer
   storage/postgres: config errors limits storage users users/transfer waiting
-  ops/metrics: http limits ops server storage version webhooks
+  ops/metrics: http limits ops server storage webhooks
   storage: access errors limits users users/transfer webhooks
-  webhooks: errors users version waiting
+  webhooks: errors users waiting
   users/transfer: errors http users users/passwords
   storage/redis: config limits limits/rules waiting
-  app: access config http http/fast http/pages limits/kinds ops users version
-  users: errors http http/openapi users/passwords
+  app: access config http http/fast http/pages limits/kinds ops users
+  users: errors http http/openapi users/passwords waiting
   ops: config http http/openapi waiting
   limits/kinds: config errors http limits limits/rules
   limits: errors http limits/rules waiting
@@ -56,7 +56,7 @@ const ALLOWED = tableOf(`
   config: errors`)
 
 /** What any room may know, as it knows Node. */
-const GROUND = ['json', 'package-root', 'timers']
+const GROUND = ['json', 'package', 'timers']
 
 /** Files that may know a room which the rest of theirs may not. */
 const ONLY = tableOf(`

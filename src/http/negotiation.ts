@@ -59,20 +59,16 @@ export function prefersToJson(mediaType: string, header: string | undefined): bo
 }
 
 /**
- * Like `prefersToJson`, but a client that also accepts JSON must name the media type: one that accepts anything may not
- * understand it.
+ * The form that the client prefers to JSON, and to the others; the first of equal ones. A client that also accepts JSON must
+ * name its media type: one that accepts anything may not understand it.
  */
-export function asksInsteadOfJson(mediaType: string, header: string = '*/*'): boolean {
-  if (!prefersToJson(mediaType, header)) return false
-  return header.toLowerCase().includes(mediaType) || !isAcceptable(header, [JSON_TYPE])
-}
-
-/** The media type that `asksInsteadOfJson` is true of, and that the client likes best, of several; the first of equal ones. */
 export function askedInsteadOfJson<T extends { readonly type: string }>(
   forms: readonly T[],
-  header: string | undefined,
+  header: string = '*/*',
 ): T | undefined {
-  const asked = forms.filter(({ type }) => asksInsteadOfJson(type, header))
+  const isNamed = (type: string) =>
+    header.toLowerCase().includes(type) || !isAcceptable(header, [JSON_TYPE])
+  const asked = forms.filter(({ type }) => prefersToJson(type, header) && isNamed(type))
   if (asked.length < 2) return asked[0]
   const preferences = parseAccept(header)
   const quality = ({ type }: T) => qualityOf(preferences, type)

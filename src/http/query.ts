@@ -36,22 +36,16 @@ export function queryObject(query: string): Readonly<Record<string, string | rea
   return values
 }
 
-/** Another page of a list: how it is related to this one, and the parameter that chooses it. */
-export interface PageTarget {
-  readonly relation?: string
-  readonly name?: string
-  readonly value: string
-}
-
 /**
- * A link of RFC 8288 to another page, which keeps the other parameters. Its target is relative to the origin, because behind a
+ * A link of RFC 8288 to another page, which the parameter `name` chooses, beside the other parameters. Its target is relative to the origin, because behind a
  * proxy the service does not know its origin.
  */
 export function pageLink(
   path: string,
   parameters: readonly SentParameter[],
-  { relation = 'next', name = 'after', value }: PageTarget,
+  target: { readonly relation?: string; readonly name?: string; readonly value: string },
 ): string {
+  const { relation = 'next', name = 'after', value } = target
   const kept = parameters.filter(({ name }) => name !== 'page' && name !== 'after')
   const query = [...kept, { name, value }]
     .map(({ name, value = '' }) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`)

@@ -12,12 +12,11 @@ type Answer = Reply | StreamReply
 /** The bodies of a request that counts as several, each as it would come alone; `undefined` for one that counts as one. */
 export type SplitRequest = (request: Request) => readonly unknown[] | undefined
 
-/** The handlers that routes are made of. `scope` and the limits are empty if the settings ask for no keys or limits. */
+/** The handlers that routes are made of. */
 export interface RouteParts {
-  /** Throws `scope_missing` unless the API key has the scope of the action. */
-  scope(action: Action): RequestHandler[]
-  /** The limits of an action that need no body, and those that count by something in it. */
-  limit(action: Action): RequestHandler[]
+  /** Throws `scope_missing` unless the API key has the scope of the action. Then come its limits that need no body. */
+  admit(action: Action): RequestHandler[]
+  /** The limits that count by something in the body. */
   limitByBody(action: Action, split?: SplitRequest): RequestHandler[]
   /** Puts the JSON value of the body into `request.body`. */
   readonly readBody: RequestHandler
@@ -53,8 +52,7 @@ export function createRouteParts({
       }
     })
   return {
-    scope: () => [],
-    limit: () => [],
+    admit: () => [],
     limitByBody: () => [],
     readBody: readJsonBody(bodyLimitBytes),
     answer,

@@ -2,7 +2,7 @@ import type { Request } from 'express'
 import { z } from 'zod'
 import { INVALID_TOKEN, ServiceError } from '../errors.ts'
 import { mountPath } from '../http/forwarded.ts'
-import { asksInsteadOfJson } from '../http/negotiation.ts'
+import { askedInsteadOfJson } from '../http/negotiation.ts'
 import { checkQuery, pageLink, queryParameters, validData, wholeNumber } from '../http/query.ts'
 import type { Reply } from '../http/reply.ts'
 import { leavingOf, type Send, type StreamReply } from '../http/stream.ts'
@@ -155,8 +155,8 @@ export function createChangeFeed({ changes, maxWaiting, isAllowed }: ChangeFeedO
 
   return {
     answer: (request: Request): Promise<Reply | StreamReply> => {
-      const wantsStream = asksInsteadOfJson(EVENT_STREAM_TYPE, request.headers.accept)
-      return wantsStream ? openStream(request) : answerPage(request)
+      const stream = askedInsteadOfJson([{ type: EVENT_STREAM_TYPE }], request.headers.accept)
+      return stream ? openStream(request) : answerPage(request)
     },
     /** How many requests wait or stream now. */
     report: () => ({ waiting, streaming }),

@@ -1,6 +1,5 @@
 import { clearTimeout, nextTurn, performance, setTimeout, sleep } from '../timers.ts'
 import { type ChangePosition, isAfter, type UserChanges } from './user-changes.ts'
-import type { UserRepository } from './user-repository.ts'
 
 /** How soon a change by another process is noticed. */
 const POLL_MS = 500
@@ -172,22 +171,4 @@ function createTurns(): () => Promise<void> {
       waiting.push(resolve)
       if (!isRunning) void run()
     })
-}
-
-/** The same users, which call `onWrite` after each write that clients can see. */
-export function callAfterWrites(users: UserRepository, onWrite: () => void): UserRepository {
-  const watched =
-    <A extends readonly unknown[], T>(write: (...args: A) => Promise<T>) =>
-    async (...args: A) => {
-      const result = await write(...args)
-      onWrite()
-      return result
-    }
-  return {
-    ...users,
-    create: watched(users.create),
-    update: watched(users.update),
-    delete: watched(users.delete),
-    deleteAll: watched(users.deleteAll),
-  }
 }

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { ServiceError } from '../errors.ts'
 import type { PasswordHasher } from './passwords/hasher.ts'
+import type { Handling } from './user-body.ts'
 import type { NewUser, StoredUser, UserRepository } from './user-repository.ts'
 import { isPossiblePassword } from './user-schemas.ts'
 import type { CreateAs } from './user-service.ts'
@@ -12,10 +13,7 @@ export interface KeyedUser {
   readonly isReplay: boolean
 }
 
-interface KeyedCreate {
-  readonly key: string
-  readonly isStrict: boolean | undefined
-}
+type KeyedCreate = Handling & { readonly key: string }
 
 /**
  * Creates one user for each idempotency key, and returns that user for a repeat with the same body. `create` is not called for

@@ -1,5 +1,6 @@
 import type { z } from 'zod'
 import { type FieldError, ServiceError } from '../errors.ts'
+import type { Handling } from './user-body.ts'
 import {
   EMAIL_TAKEN,
   emailKey,
@@ -20,15 +21,9 @@ export interface JudgeOptions {
   readonly isEmailTaken?: (email: string, exceptId?: number) => Promise<boolean>
 }
 
-/** How bodies are judged. `exceptId` is the user that one changes. `isStrict` rejects attributes that no user has. */
-export interface JudgedAs {
-  readonly isStrict?: boolean | undefined
-  readonly exceptId?: number | undefined
-}
-
 /**
  * Returns a function that judges the user of each body by a schema. Of users with one e-mail only the first that is valid
- * has it. Whether a stored user has the e-mail is asked for wrong ones only, because storing a valid one tells it.
+ * has it. `exceptId` is the user that a body changes. Whether a stored user has the e-mail is asked for wrong ones only, because storing a valid one tells it.
  */
 export function createJudge({ isCommon, isEmailTaken }: JudgeOptions) {
   async function findCommon<T>(one: Parsed<T>): Promise<Parsed<T>> {
@@ -40,7 +35,7 @@ export function createJudge({ isCommon, isEmailTaken }: JudgeOptions) {
   return async <T extends UserInput>(
     schema: z.ZodType<T>,
     bodies: readonly unknown[],
-    { isStrict, exceptId }: JudgedAs = {},
+    { isStrict, exceptId }: Handling & { readonly exceptId?: number | undefined } = {},
   ): Promise<readonly Judged<T>[]> => {
     const parsed = bodies.map(body => parseBody(schema, body, isStrict))
     const checked = isCommon ? await Promise.all(parsed.map(findCommon)) : parsed

@@ -1,4 +1,4 @@
-import { clearInterval, setInterval } from '../timers.ts'
+import { repeat } from '../waiting/follow.ts'
 import type { UserJson } from './user-repository.ts'
 
 /** A position in the feed. Later changes have later positions. */
@@ -87,15 +87,12 @@ export function startForgetting(options: {
   readonly now: () => number
   /** Whether the database is left alone for now. */
   readonly isIdle: () => boolean
+  /** Called for the first of several failures in a row. */
   readonly onFailure: (error: unknown) => void
 }) {
   const { changes, retentionMs, now, isIdle, onFailure } = options
   let kept = 0
   let hasEnded = false
-  let running = work()
-  const timer = setInterval(() => {
-    if (!isIdle()) running = running.then(work)
-  }, EVERY_MS).unref()
 
   async function forgetSome(): Promise<boolean> {
     const nowMs = now()
@@ -103,21 +100,27 @@ export function startForgetting(options: {
   }
 
   async function work(): Promise<void> {
-    try {
-      while (!hasEnded && (await forgetSome()));
-      if (!hasEnded) kept = await changes.countDeletions()
-    } catch (error) {
-      if (!hasEnded) onFailure(error)
-    }
+    if (isIdle()) return
+    while (!hasEnded && (await forgetSome()));
+    if (!hasEnded) kept = await changes.countDeletions()
   }
+
+  const { run, close } = repeat({
+    work,
+    everyMs: EVERY_MS,
+    onFailure: error => {
+      if (!hasEnded) onFailure(error)
+    },
+  })
+  void run()
 
   return {
     /** Deletions that were kept when they were last counted. */
     kept: () => kept,
     /** Waits for nothing: the database finishes the writes that run, and the count may be slow. */
-    close: async () => {
+    close: () => {
       hasEnded = true
-      clearInterval(timer)
+      void close()
     },
   }
 }

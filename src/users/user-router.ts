@@ -36,7 +36,7 @@ export function createUserRouter(
   { users, changes, canVerify = true }: UserRouterOptions,
   parts: RouteParts,
 ): Router {
-  const { scope, limit, limitByBody, readBody, answer, otherMethods } = parts
+  const { admit, limitByBody, readBody, answer, otherMethods } = parts
 
   async function list(request: Request): Promise<Reply | StreamReply> {
     const parameters = queryParameters(request.url)
@@ -115,7 +115,7 @@ export function createUserRouter(
   }
 
   const change = [
-    ...limit('update'),
+    ...admit('update'),
     acceptJson,
     readBody,
     ...limitByBody('update'),
@@ -125,43 +125,39 @@ export function createUserRouter(
   router
     .route('/users')
     .get(
-      scope('list'),
-      limit('list'),
+      admit('list'),
       accept(JSON_TYPE, ...WHOLE_LIST_FORMS.map(({ type }) => type)),
       answer(list),
     )
     .post(
-      scope('create'),
-      limit('create'),
+      admit('create'),
       acceptJson,
       readBody,
       limitByBody('create', ({ body }) => splitBatch(body)),
       answer(asPreferred(create)),
     )
-    .delete(scope('delete'), limit('delete'), limitByBody('delete', splitIds), answer(removeMany))
+    .delete(admit('delete'), limitByBody('delete', splitIds), answer(removeMany))
     .all(otherMethods)
   router
     .route('/users/changes')
     .get(
-      scope('list'),
-      limit('list'),
+      admit('list'),
       accept(JSON_TYPE, EVENT_STREAM_TYPE),
       answer(request => changes.answer(request)),
     )
     .all(otherMethods)
   router
     .route('/users/:id')
-    .get(scope('read'), limit('read'), acceptJson, answer(read))
-    .put(scope('update'), change)
-    .patch(scope('update'), change)
-    .delete(scope('delete'), limit('delete'), answer(remove))
+    .get(admit('read'), acceptJson, answer(read))
+    .put(change)
+    .patch(change)
+    .delete(admit('delete'), answer(remove))
     .all(otherMethods)
   if (!canVerify) return router
   router
     .route('/password-verifications')
     .post(
-      scope('verify'),
-      limit('verify'),
+      admit('verify'),
       acceptJson,
       readBody,
       limitByBody('verify', ({ body }) => splitLogin(body)),

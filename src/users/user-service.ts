@@ -27,6 +27,8 @@ export interface UserServiceOptions {
   readonly passwords: PasswordHasher
   readonly rules: UserRules
   readonly cursors: Cursors
+  /** Called after each write that clients can see. */
+  readonly onWrite: () => void
   /** Called when replacing a digest fails with anything but a `ServiceError`. The next verification tries again. */
   readonly onUpgradeFailure: (error: unknown) => void
 }
@@ -49,25 +51,21 @@ export interface CreateAs extends Handling {
   readonly claimOf?: (user: NewUser) => Promise<IdempotencyClaim>
 }
 
-export interface CreateOptions extends Handling {
-  /** An idempotency key. */
-  readonly key?: string | undefined
-}
-
-export interface UpdateOptions extends Handling {
-  readonly precondition?: Precondition
-}
-
 /**
  * The use cases of users. Every input is validated here. Bodies are JSON values. An `id` of `undefined` is an id that no
  * user has.
  */
 export function createUserService(options: UserServiceOptions) {
-  const { users, passwords, rules } = options
+  const { users, passwords, rules, onWrite } = options
   const { isCommon } = passwords
   const judge = createJudge({ isCommon, isEmailTaken: users.isEmailTaken })
   const createKeyed = createOnce({ ...options, create })
   const upgrade = createUpgrade(options)
+
+  const written = <T>(result: T): T => {
+    onWrite()
+    return result
+  }
 
   /**
    * Creates the user of each body in one transaction, each as if it had come alone, one after the other. Throws `overloaded`
@@ -89,7 +87,7 @@ export function createUserService(options: UserServiceOptions) {
     const newUsers = inputs.map(({ name, email, password }) => ({
       ...{ name, email, passwordDigest: password == null ? null : (digests.shift() as string) },
     }))
-    return users.create(newUsers, await claimOf?.(newUsers[0] as NewUser))
+    return users.create(newUsers, await claimOf?.(newUsers[0] as NewUser)).then(written)
   }
 
   async function create(body: unknown, as: CreateAs): Promise<StoredUser> {
@@ -141,7 +139,10 @@ export function createUserService(options: UserServiceOptions) {
      * Throws `idempotency_key_in_use`, `idempotent_user_deleted` and `idempotency_key_reused`. Then throws
      * `validation_failed`, which also names a taken e-mail, or `email_taken` if nothing else is wrong.
      */
-    create: async (body: unknown, { key, isStrict }: CreateOptions = {}): Promise<KeyedUser> =>
+    create: async (
+      body: unknown,
+      { key, isStrict }: Handling & { readonly key?: string | undefined } = {},
+    ): Promise<KeyedUser> =>
       key === undefined
         ? { user: await create(body, { isStrict }), isReplay: false }
         : createKeyed(body, { key, isStrict }),
@@ -157,13 +158,13 @@ export function createUserService(options: UserServiceOptions) {
     update: async (
       id: number | undefined,
       body: unknown,
-      { precondition, isStrict }: UpdateOptions = {},
+      { precondition, isStrict }: Handling & { readonly precondition?: Precondition } = {},
     ): Promise<StoredUser> => {
       const input = await judgeChange(body, id, isStrict)
       if (id === undefined) throw new ServiceError('user_not_found')
       for (let comparison = 1; comparison <= MAX_COMPARISONS; comparison++) {
         const change = await toChange(id, input, precondition)
-        const updated = await users.update(id, change, precondition)
+        const updated = await users.update(id, change, precondition).then(written)
         if (updated === 'digest_changed') continue
         const { judgedDigest, passwordDigest } = change
         const isVerified = judgedDigest != null && passwordDigest === undefined
@@ -175,7 +176,7 @@ export function createUserService(options: UserServiceOptions) {
 
     /** Throws `user_not_found` and `version_mismatch`. */
     delete: async (id: number | undefined, precondition?: Precondition): Promise<void> => {
-      const existed = id !== undefined && (await users.delete(id, precondition))
+      const existed = id !== undefined && (await users.delete(id, precondition).then(written))
       if (!existed) throw new ServiceError('user_not_found')
     },
 
@@ -183,7 +184,9 @@ export function createUserService(options: UserServiceOptions) {
     deleteMany: async (parameters: readonly SentParameter[]): Promise<readonly Deleted[]> => {
       const ids = parseDeletion(parameters)
       const possible = ids.map(Number).filter(Number.isSafeInteger)
-      const deleted = new Set(possible.length > 0 ? await users.deleteAll(possible) : [])
+      const deleted = new Set(
+        possible.length > 0 ? await users.deleteAll(possible).then(written) : [],
+      )
       return ids.map(id => ({ id, status: deleted.has(Number(id)) ? 204 : 404 }))
     },
 

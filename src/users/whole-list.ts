@@ -88,32 +88,24 @@ function* csvOf(lines: string): Generator<string> {
 export function createWholeLists(users: ScannedRepository) {
   let running = 0
 
-  async function send(
-    asked: ReturnType<typeof parseWholeList>,
-    { heading, textsOf }: WholeListForm,
-    sendText: (text: string) => Promise<void>,
-  ): Promise<void> {
-    let unsent = heading
-    for await (const { lines } of readWholeList(users, asked)) {
-      for (const text of textsOf(lines)) {
-        unsent += text
-        await nextTurn()
-      }
-      await sendText(unsent)
-      unsent = ''
-    }
-    await sendText(unsent)
-  }
-
   return {
     /** Throws `query_invalid`. The function that it returns sends the list, and throws `overloaded` while too many run. */
-    open: (parameters: readonly SentParameter[], form: WholeListForm) => {
+    open: (parameters: readonly SentParameter[], { heading, textsOf }: WholeListForm) => {
       const asked = parseWholeList(parameters)
-      return async (sendText: (text: string) => Promise<void>): Promise<void> => {
+      return async (send: (text: string) => Promise<void>): Promise<void> => {
         if (running >= MAX_RUNNING) throw new ServiceError('overloaded')
         running++
         try {
-          await send(asked, form, sendText)
+          let unsent = heading
+          for await (const { lines } of readWholeList(users, asked)) {
+            for (const text of textsOf(lines)) {
+              unsent += text
+              await nextTurn()
+            }
+            await send(unsent)
+            unsent = ''
+          }
+          await send(unsent)
         } finally {
           running--
         }

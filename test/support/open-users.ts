@@ -33,6 +33,7 @@ export async function openUsers(
   const cursors = createCursors(randomBytes(32))
   return {
     users: createUserService({
+      onWrite: () => {},
       ...{ users, passwords, cursors, rules },
       onUpgradeFailure: error => {
         throw error

@@ -5,7 +5,6 @@ import { expect, onTestFinished, test } from 'vitest'
 import { createClocks } from '../../src/clocks.ts'
 import type { Storage } from '../../src/storage/storage.ts'
 import { createChangeFeed } from '../../src/users/change-feed.ts'
-import { callAfterWrites } from '../../src/users/change-watch.ts'
 import { startWebhooks } from '../../src/webhooks/webhook-runner.ts'
 import { openStored } from '../support/stored.ts'
 import { until } from '../support/until.ts'
@@ -43,7 +42,6 @@ function openRunner({ webhooks, changes, users }: Storage) {
     },
     ...{ changes, untilNews: feed.untilNews, log: pino({ level: 'silent' }), isIdle: () => false },
   })
-  const writing = callAfterWrites(users, feed.touch)
   let serial = 0
   onTestFinished(async () => {
     letGo()
@@ -54,7 +52,8 @@ function openRunner({ webhooks, changes, users }: Storage) {
     stop: runner.stop,
     addUser: async (name: string) => {
       const email = `${name}${serial++}@example.com`
-      await writing.create([{ name, email, passwordDigest: null }])
+      await users.create([{ name, email, passwordDigest: null }])
+      feed.touch()
     },
     /** Resolves once a list was read that is not there yet. */
     hold: () => {

@@ -9,8 +9,8 @@ import type { CheckedLimits } from '../../limits/kinds/kinds.ts'
 import { keepTemporaryFilesBy } from '../../open-database.ts'
 import { openPasswords } from '../../open-passwords.ts'
 import { createLogger, type FlushableLogger } from '../../ops/logger.ts'
+import { readVersion } from '../../package.ts'
 import { openService, type Service } from '../../service.ts'
-import { readVersion } from '../../version.ts'
 import {
   MANAGEMENT_CONNECTIONS,
   type ManagementPort,

@@ -63,7 +63,7 @@ export function createManagementApp(options: ManagementAppOptions): Application 
   const needsToken = token === undefined && settings.apiKeys === 'required'
   const users = createUserRouter(
     { ...operations.users, canVerify: false },
-    { ...parts, scope: () => (needsToken ? [denyWithoutToken] : []) },
+    { ...parts, admit: () => (needsToken ? [denyWithoutToken] : []) },
   )
   const routes = [health, page, router, users].flatMap(pathsOf)
   const findPage = createRouteFinder(pathsOf(page))
@@ -75,7 +75,7 @@ export function createManagementApp(options: ManagementAppOptions): Application 
     requireAllowedHost({ allowedHosts, trustProxy, onHostRefused }),
     requireOwnOrigin,
     // The files of the page hold no data.
-    requireToken({ token, isOpen: request => findPage(request) !== undefined }),
+    requireToken(token, request => findPage(request) !== undefined),
     requireDecodablePath,
     page,
     denyLateAndShed,
@@ -132,17 +132,14 @@ function parseUrl(text: string): URL | undefined {
   return URL.canParse(text) ? new URL(text) : undefined
 }
 
-interface TokenOptions {
-  readonly token: string | undefined
-  /** Whether a request needs no token. */
-  readonly isOpen: (request: Request) => boolean
-}
-
 /**
  * Throws `token_required` for a request without the token, or with another one, unless it `isOpen`. If `token` is `undefined`,
  * everyone is let in while the server listens on loopback only, and nobody otherwise.
  */
-function requireToken({ token, isOpen }: TokenOptions): RequestHandler {
+function requireToken(
+  token: string | undefined,
+  isOpen: (request: Request) => boolean,
+): RequestHandler {
   const expected = token === undefined ? undefined : digestOf(token)
 
   function isKnown({ arrival }: Request, presented: string | undefined): boolean {

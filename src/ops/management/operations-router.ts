@@ -47,8 +47,6 @@ export interface Operations {
 export interface OperationsRouterOptions {
   readonly operations: Operations
   readonly history: Pick<StatusHistory, 'read'>
-  /** Milliseconds since the epoch. */
-  readonly now: () => number
 }
 
 /** As for a report: the page must see a database that hangs, and not hang with it. */
@@ -59,10 +57,10 @@ const ifInTime = <T>(answer: Promise<T>) => withinPatience(COUNT_MS, answer).cat
 
 /** What only operators may ask: status and metrics, the rules of the limits, and bans. */
 export function createOperationsRouter(
-  { operations, history, now }: OperationsRouterOptions,
+  { operations, history }: OperationsRouterOptions,
   { answer, readBody, otherMethods }: RouteParts,
 ): Router {
-  const { bans, metrics } = operations
+  const { bans, metrics, clocks } = operations
 
   async function showStatus({ url }: Request): Promise<Reply> {
     const since = parseSince(url)
@@ -73,7 +71,10 @@ export function createOperationsRouter(
       ifInTime(operations.describeWebhooks()),
     ])
     const counted = { ...(await metrics.report()), users, webhooks }
-    return jsonReply(200, statusOf(report, { counted, now: now(), history: history.read(since) }))
+    return jsonReply(
+      200,
+      statusOf(report, { counted, now: clocks.now(), history: history.read(since) }),
+    )
   }
 
   async function showMetrics(): Promise<Reply> {

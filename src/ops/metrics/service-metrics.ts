@@ -1,4 +1,4 @@
-import { readVersion } from '../../version.ts'
+import { readVersion } from '../../package.ts'
 import { queuesOf, type ServiceReport } from './service-report.ts'
 
 type Labels = Readonly<Record<string, string>>

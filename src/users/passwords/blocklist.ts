@@ -4,11 +4,7 @@ import { decodeFile, OperatorError, readFailureInWords } from '../../errors.ts'
 import { createSha1File, isSha1Line } from './sha1-file.ts'
 
 /** Passwords that nobody may choose. */
-export interface PasswordBlocklist {
-  /** Whether a password, in NFKC, is on the list. Rejects with `OperatorError` if its file cannot be read or used any more. */
-  has(form: string): Promise<boolean>
-  close(): Promise<void>
-}
+export type PasswordBlocklist = Awaited<ReturnType<typeof openPasswordBlocklist>>
 
 /** The largest file with a password on each line, of which eight bytes a line are kept in memory. */
 const MAX_PLAIN_BYTES = 16 * 1024 * 1024
@@ -25,10 +21,7 @@ const BOM = '\ufeff'
  * Otherwise each line is a password, in UTF-8 and either case. Rejects with an `OperatorError` of `describe`, which gets what
  * is wrong, if the file cannot be used.
  */
-export async function openPasswordBlocklist(
-  path: string,
-  describe: (reason: string) => string,
-): Promise<PasswordBlocklist> {
+export async function openPasswordBlocklist(path: string, describe: (reason: string) => string) {
   const unusable = (reason: string, cause?: unknown) =>
     new OperatorError([describe(reason)], { cause })
   const reading = <T>(work: Promise<T>): Promise<T> =>
@@ -46,7 +39,11 @@ export async function openPasswordBlocklist(
     await file.close()
     throw error
   })
-  return { has: form => reading(list(form)), close: () => file.close() }
+  return {
+    /** Whether a password, in NFKC, is on the list. Rejects with `OperatorError` if its file cannot be read or used any more. */
+    has: (form: string): Promise<boolean> => reading(list(form)),
+    close: () => file.close(),
+  }
 }
 
 type Unusable = (reason: string) => OperatorError
