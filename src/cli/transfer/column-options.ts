@@ -11,31 +11,19 @@ export interface ColumnFlags {
   readonly escape?: 'backslash'
 }
 
-/** A column, or a path of JSON such as `credentials.0.hash`, and the field as which it is read. */
-export interface TakenColumn {
-  readonly column: string
-  readonly field: string
-}
-
-export interface ColumnOptions {
-  readonly taken: readonly TakenColumn[]
+export interface ColumnOptions extends Omit<ColumnFlags, 'column' | 'ignore'> {
+  /** Columns, or paths of JSON such as `credentials.0.hash`, and the fields as which they are read. */
+  readonly taken: readonly { readonly column: string; readonly field: string }[]
   readonly ignored: readonly string[]
-  /** The field from which users without a name get one. */
-  readonly nameFrom: 'email' | undefined
-  /** `undefined` if nobody has decided. */
-  readonly nulls: readonly string[] | undefined
-  readonly escape: 'backslash' | undefined
 }
 
 /** The options about columns. Throws `UsageError` if they fit no file. */
 export function parseColumnFlags({
-  column = [],
+  column: columns = [],
   ignore = [],
-  nameFrom,
-  null: nulls,
-  escape: escaping,
+  ...others
 }: ColumnFlags): ColumnOptions {
-  const taken = column.map(parseTaken)
+  const taken = columns.map(parseTaken)
   for (const [index, { column, field }] of taken.entries()) {
     const other = taken.slice(0, index).find(earlier => earlier.field === field)
     // The parts of a name are joined.
@@ -46,11 +34,11 @@ export function parseColumnFlags({
     if (ignore.includes(column))
       throw new UsageError(`--column and --ignore both name ${quoted(column)}`)
   }
-  return { taken, ignored: ignore, nameFrom, nulls, escape: escaping }
+  return { ...others, taken, ignored: ignore }
 }
 
 /** A column may have an equals sign in its name, a field has none. */
-function parseTaken(text: string): TakenColumn {
+function parseTaken(text: string) {
   const [, column, field = ''] = /^(.+)=(.*)$/s.exec(text) ?? []
   if (column === undefined)
     throw new UsageError(`--column ${quoted(text)} must be COLUMN=FIELD, such as "E-Mail=email"`)
@@ -63,7 +51,7 @@ function parseTaken(text: string): TakenColumn {
 
 /** What decides how rows are read, as text; empty for no option. The order of options does not matter, but for parts of a name. */
 export function columnOptionsText(options: ColumnOptions): string {
-  const { taken, ignored, nameFrom, nulls, escape: escaping } = options
+  const { taken, ignored, nameFrom, null: nulls, escape: escaping } = options
   const columns = taken.toSorted((a, b) => (a.field < b.field ? -1 : a.field > b.field ? 1 : 0))
   const texts = columns.map(({ column, field }) => `${column}=${field}`)
   const isUsual = [nameFrom, nulls, escaping].every(option => option === undefined)

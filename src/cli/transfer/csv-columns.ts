@@ -39,8 +39,8 @@ export function planCsv(
     field,
     places: columns.map(column => headings.lastIndexOf(column)),
   }))
-  const nulls = new Set(['', ...(given.nulls ?? [])])
-  const isUndecided = given.nulls === undefined && given.escape === undefined
+  const nulls = new Set(['', ...(given.null ?? [])])
+  const isUndecided = given.null === undefined && given.escape === undefined
   const read = sources.flatMap(({ places }) => places)
   if (isUndecided) requireNoNulls(sample)
   const unnamed = new Set<number>()

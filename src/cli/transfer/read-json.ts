@@ -4,7 +4,7 @@ import { quoted } from './column-options.ts'
 import { type Format, MAX_ROW_CHARS, TOO_LONG } from './format.ts'
 import { fieldLike } from './look-alikes.ts'
 import type { OpenText } from './read-text.ts'
-import { type Container, JsonMistake, walkJson } from './walk-json.ts'
+import { type Container, JsonMistake, type Walked, walkJson } from './walk-json.ts'
 import { explainWrongByte } from './wrong-encoding.ts'
 
 export interface JsonOptions extends Pick<OpenText, 'file' | 'textBytes'> {
@@ -13,26 +13,16 @@ export interface JsonOptions extends Pick<OpenText, 'file' | 'textBytes'> {
   readonly at: string | undefined
 }
 
-/** A JSON document in which rows were found. */
-export interface OpenJson {
-  /** In chunks, to be read once. */
-  readonly records: AsyncGenerator<readonly ImportRecord[]>
-  /** Other places that may have users, as values of `--at`. */
-  readonly elsewhere: readonly string[]
-}
-
 /** Some more characters do not fit into a string of JavaScript. */
 const MAX_DOCUMENT_BYTES = 500_000_000
 
 /**
  * Reads and checks a whole document of JSON: an array of rows; an object whose values are rows, by their ids; an object of which one
  * member is either; or rows one after the other. Throws `OperatorError` for one with a mistake or a byte that has no meaning, and
- * if it is not clear where the rows are, with the option that makes it so.
+ * if it is not clear where the rows are, with the option that makes it so. `elsewhere` has other places that may have users, as
+ * values of `--at`.
  */
-export async function openJson(
-  texts: AsyncIterable<string>,
-  options: JsonOptions,
-): Promise<OpenJson> {
+export async function openJson(texts: AsyncIterable<string>, options: JsonOptions) {
   const { file } = options
   const text = await readWhole(texts, options)
   const fail = (problem: string) => new OperatorError([`${file} ${problem}`])
@@ -47,7 +37,7 @@ function findRows(
   text: string,
   { at, format }: JsonOptions,
   fail: (problem: string) => OperatorError,
-): OpenJson {
+) {
   const { containers, places, rest } = walkJson(text, at?.split('.') ?? [])
   const [top] = containers
   const lists = containers.filter(container => container !== top && isList(container))
@@ -78,11 +68,11 @@ function findRows(
 /** The places of values one after the other. */
 function topPlaces(text: string): readonly number[] {
   const all: number[] = []
-  let walked = walkJson(text, 'whole')
-  all.push(...walked.places)
-  while (walked.rest !== undefined) {
-    walked = walkJson(text, 'whole', walked.rest)
-    all.push(...walked.places)
+  let from: Walked['rest'] = { offset: 0, line: 0 }
+  while (from !== undefined) {
+    const { places, rest }: Walked = walkJson(text, 'whole', from)
+    all.push(...places)
+    from = rest
   }
   return all
 }
@@ -161,9 +151,54 @@ function tooLong({ file, at }: JsonOptions): string {
 }
 
 /** The text with a wrong byte, unless it is a password. */
-export function sampleOfJson(before: string, rest: Buffer): string | undefined {
+function sampleOfJson(before: string, rest: Buffer): string | undefined {
   const member = /"([^"\\]{1,99})"\s{0,9}:\s{0,9}"([^"\\]{0,99})$/.exec(before.slice(-300))
   const [, name = '', start = ''] = member ?? []
   const [end = ''] = rest.toString('latin1', 0, 200).split('"', 1)
   return name === '' || fieldLike(name)?.startsWith('password') ? undefined : start + end
+}
+
+/**
+ * The records of newline-delimited JSON, in chunks. Empty lines are skipped. Throws `OperatorError` at a byte that has no
+ * meaning, after the rows before its line.
+ */
+export async function* readNdjson(
+  texts: AsyncIterable<string>,
+): AsyncGenerator<readonly ImportRecord[]> {
+  let line = 0
+  let rest = ''
+  let isTooLong = false
+  try {
+    for await (const text of texts) {
+      const lines = text.split('\n')
+      lines[0] = rest + lines[0]
+      rest = lines.pop() as string
+      const records: ImportRecord[] = []
+      for (const [index, raw] of lines.entries()) {
+        const record = recordOf(raw, ++line, isTooLong && index === 0)
+        if (record !== undefined) records.push(record)
+      }
+      if (lines.length > 0) isTooLong = false
+      // Drops the start of a line that is too long, so that it does not fill the memory.
+      isTooLong ||= rest.length > MAX_ROW_CHARS + 1
+      if (isTooLong) rest = ''
+      yield records
+    }
+  } catch (error) {
+    throw explainWrongByte(error, line + 1, bytes => sampleOfJson(rest, bytes))
+  }
+  const last = recordOf(rest, line + 1, isTooLong)
+  if (last !== undefined) yield [last]
+}
+
+function recordOf(text: string, line: number, isTooLong: boolean): ImportRecord | undefined {
+  const raw = text.trim()
+  if (isTooLong || raw.length > MAX_ROW_CHARS) return { line, raw: '', content: TOO_LONG }
+  if (raw === '') return undefined
+  try {
+    return { line, raw, content: { row: JSON.parse(raw) } }
+  } catch {
+    const hint = line === 1 ? '; for a CSV file, add --format csv' : ''
+    return { line, raw, content: { problem: `is not JSON${hint}` } }
+  }
 }

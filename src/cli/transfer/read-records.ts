@@ -14,8 +14,7 @@ import {
 import { planJson } from './json-columns.ts'
 import { openCsv } from './read-csv.ts'
 import { readFirst } from './read-first.ts'
-import { openJson } from './read-json.ts'
-import { readNdjson } from './read-ndjson.ts'
+import { openJson, readNdjson } from './read-json.ts'
 import { type OpenText, openText, type TextOptions } from './read-text.ts'
 import { encodingOf } from './wrong-encoding.ts'
 
@@ -40,22 +39,17 @@ export interface RecordsOptions extends Pick<TextOptions, 'terminal' | 'signal'>
   readonly say: (line: string) => void
 }
 
-/** What an import takes. */
-export interface OpenRecords extends Pick<OpenText, 'share'> {
-  /** In chunks, to be read once. */
-  readonly records: AsyncGenerator<readonly ImportRecord[]>
-  /** What decides how records are read, besides their texts. */
-  readonly seed: string
-}
-
 /** How many rows the columns of JSON are known by. Of a stream, which may pause, it is what comes first. */
 const FIRST_ROWS = 1000
 
-/** Opens a file, or standard input, for an import. Throws `OperatorError` if it cannot be read. */
-export async function openRecords(path: string, options: RecordsOptions): Promise<OpenRecords> {
+/**
+ * Opens a file, or standard input, for an import. Its records are to be read once. `seed` is what decides how they are read, besides
+ * their texts. Throws `OperatorError` if it cannot be read.
+ */
+export async function openRecords(path: string, options: RecordsOptions) {
   const { format, columns } = options
   const text = openText(path, { ...options, ...format })
-  if (format.name !== 'csv' && (columns.nulls ?? columns.escape) !== undefined)
+  if (format.name !== 'csv' && (columns.null ?? columns.escape) !== undefined)
     throw new UsageError('--null and --escape are for CSV')
   const open = format.name === 'csv' ? openCsvRecords : openJsonRecords
   const { records, seed } = await open(text, options)

@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import type { FieldError } from '../../errors.ts'
 import { messagesByField } from '../../http/error-handler.ts'
 import { instantMs, instantText, MAX_SHOWN_MS, MIN_SHOWN_MS, NO_INSTANT } from '../../http/query.ts'
 import { createJudge, type Judged } from '../judge.ts'
@@ -189,7 +188,11 @@ export async function prepareBatch(
 
   const prepared = rows.map((row, index): Prepared | Promise<Prepared> => {
     const { line } = batch[index] as ImportRecord
-    if ('errors' in row) return { line, errors: messagesByField(row.errors.map(ofRow)) }
+    if ('errors' in row) {
+      // Those of the user as a whole are of the row.
+      const { user, ...errors } = messagesByField(row.errors)
+      return { line, errors: user === undefined ? errors : { ...errors, row: user } }
+    }
     const { name, email, password } = row.user
     const { created_at: createdAt = null, updated_at: updatedAt = null } = row.user
     const user = {
@@ -220,9 +223,4 @@ function toCanonical(text: string, context: z.RefinementCtx): string {
       : 'would take too much memory or time to verify',
   )
   return z.NEVER
-}
-
-/** Errors of the user as a whole are those of the row. */
-function ofRow(error: FieldError): FieldError {
-  return error.field === 'user' ? { ...error, field: 'row' } : error
 }
