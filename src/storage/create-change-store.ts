@@ -37,7 +37,7 @@ export type ChangeRow = readonly [
 ]
 
 /** What the engines do differently with the table `user_changes`. */
-export interface ChangeDialect extends Pick<UserChanges, 'countDeletions'> {
+export interface ChangeDialect {
   /** Up to `BASELINE_ROWS` users from before the feed, or up to `limit` changes and one more. */
   readPart(after: Place & Pick<ChangePosition, 'phase'>, limit: number): Promise<FeedPart>
   last(): Promise<Place & Pick<ChangePosition, 'mark'>>
@@ -52,8 +52,7 @@ export interface ChangeDialect extends Pick<UserChanges, 'countDeletions'> {
 /** With many users that have changed since, a page looks at this many and may show none of them. */
 export const BASELINE_ROWS = 1000
 
-/** For `countDeletions`. */
-export const COUNT_DELETIONS = `SELECT count(*) FROM user_changes WHERE deleted_at IS NOT NULL`
+const COUNT_DELETIONS = `SELECT count(*) FROM user_changes WHERE deleted_at IS NOT NULL`
 
 /** Deletions that one transaction forgets. */
 const DELETIONS_A_TIME = 500
@@ -66,10 +65,10 @@ type Deletion = readonly [key: string, id: number, deletedAt: string]
 
 /** The feed of either engine. */
 export function createChangeStore(
-  { transaction }: Pick<SharedStatements, 'transaction'>,
+  { read, transaction }: Pick<SharedStatements, 'read' | 'transaction'>,
   dialect: ChangeDialect,
 ): UserChanges {
-  const { readPart, last, countDeletions, key, isSettled, noteForgotten } = dialect
+  const { readPart, last, key, isSettled, noteForgotten } = dialect
 
   // In ORDER BY, a name without its table would be the text, which sorts 1000 before 999.
   const selectDeletions = (direction: 'ASC' | 'DESC', limit: number, condition = 'true') => `
@@ -126,7 +125,10 @@ export function createChangeStore(
       return transaction(program, { writes: 0 })
     },
 
-    countDeletions,
+    countDeletions: async () => {
+      const [[count] = [0]] = await read<[number]>(COUNT_DELETIONS, [], { isLong: true })
+      return count
+    },
   }
 }
 

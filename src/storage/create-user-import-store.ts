@@ -58,13 +58,14 @@ export function createUserImportStore(
   const write = createBatchWriter(engine, { now, endsAtConflict: true })
   return {
     findCheckpoint: async source => {
-      const [row] = await read<CheckpointRow>(SELECT_CHECKPOINT, [source])
+      const [row] = await read<CheckpointRow>(SELECT_CHECKPOINT, [source], { isLong: true })
       return row && toCheckpoint(source, row)
     },
 
-    findUsers: async rows => (await read<FoundRow>(engine.selectUsers, keysOf(rows))).map(toUser),
+    findUsers: async rows =>
+      (await read<FoundRow>(engine.selectUsers, keysOf(rows), { isLong: true })).map(toUser),
 
-    lastId: async () => Number((await read(engine.selectLastId))[0]?.[0]),
+    lastId: async () => Number((await read(engine.selectLastId, [], { isLong: true }))[0]?.[0]),
 
     write: batch =>
       transaction(function* () {

@@ -44,31 +44,26 @@ export function readMigrations(folder: URL): readonly Migration[] {
   })
 }
 
-/** Throws `UnusableDatabase` for a history that has a mismatch. */
+/** Throws `UnusableDatabase` for a history from an unreleased version or a newer release, and for a file that was edited after it was applied. */
 export function checkHistory(
   applied: readonly AppliedMigration[],
   migrations: readonly Migration[],
 ): void {
-  const mismatch = findMismatch(applied, migrations)
-  if (mismatch !== undefined) throw new UnusableDatabase(mismatch, { isFault: true })
-}
-
-/** Why a history does not fit: it is from an unreleased version or a newer release, or a file was edited after it was applied. */
-export function findMismatch(
-  applied: readonly AppliedMigration[],
-  migrations: readonly Migration[],
-): string | undefined {
+  const refusal = (why: string) => new UnusableDatabase(why, { isFault: true })
   const [first] = applied
-  if (first !== undefined && first.hash !== migrations[0]?.hash) return UNRELEASED
+  if (first !== undefined && first.hash !== migrations[0]?.hash) throw refusal(UNRELEASED)
   const newest = applied.at(-1)?.version ?? 0
   if (newest > migrations.length) {
-    return `its schema version ${newest} is from a newer release: this release knows only ${migrations.length}`
+    throw refusal(
+      `its schema version ${newest} is from a newer release: this release knows only ${migrations.length}`,
+    )
   }
   const edited = applied.find((row, index) => {
     const file = migrations[index]
     return file?.version !== row.version || file.hash !== row.hash
   })
-  return edited && `its migration ${edited.name} differs from the one in this release`
+  if (edited !== undefined)
+    throw refusal(`its migration ${edited.name} differs from the one in this release`)
 }
 
 /** The migrations of a release, each with the time at which it was applied to a database. */

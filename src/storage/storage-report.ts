@@ -1,3 +1,5 @@
+import type { OpenStorageOptions } from './storage.ts'
+
 /** A transaction that has been committed, with at least one write in it. */
 export interface Commit {
   /** From BEGIN to the end of COMMIT, with the round trips to a server and the waits for its locks. */
@@ -10,13 +12,11 @@ export interface Commit {
   readonly writes: number
 }
 
-interface CommitListeners {
-  readonly onCommit?: ((commit: Commit) => void) | undefined
-  readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
-}
-
 /** Returns a listener that never throws: what is committed is answered as done, whatever becomes of the report of it. */
-export function reportingCommits({ onCommit, onWarning }: CommitListeners) {
+export function reportingCommits({
+  onCommit,
+  onWarning,
+}: Pick<OpenStorageOptions, 'onCommit' | 'onWarning'>) {
   return (commit: Commit): void => {
     try {
       onCommit?.(commit)

@@ -51,15 +51,19 @@ export interface Storage {
  * Throws what calls of a `Storage` throw when it cannot be used.
  */
 export interface SharedStatements {
-  /** Runs a short statement that only reads. */
-  read<R extends readonly unknown[]>(sql: string, values?: readonly unknown[]): Promise<R[]>
+  /** Runs a statement that only reads. */
+  read<R extends readonly unknown[]>(
+    sql: string,
+    values?: readonly unknown[],
+    options?: Pick<TransactionOptions, 'isLong'>,
+  ): Promise<R[]>
   /** Runs a statement that writes, and returns the rows that its RETURNING names. */
   write<R extends readonly unknown[]>(sql: string, values: readonly unknown[]): Promise<R[]>
   /** Runs a program in one transaction. If it throws, only what it did is undone. */
   transaction<T>(program: () => Program<T>, options?: TransactionOptions): Promise<T>
 }
 
-/** What an engine must know of a transaction. */
+/** What an engine must know of a transaction, or a read. */
 export interface TransactionOptions {
   /** Whether on PostgreSQL it may take longer than a second, such as an import. By default it is short. */
   readonly isLong?: boolean

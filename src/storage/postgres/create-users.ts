@@ -73,15 +73,16 @@ const CREATE_WITH_KEYS: Statement = {
 
 type CreatedRow = readonly [email: string, json: string]
 
-export interface CreateUsersOptions extends Pick<OpenStorageOptions, 'now' | 'steadyNow'> {
+/** What the writes of users share. */
+export interface UserWriteParts extends Pick<OpenStorageOptions, 'now' | 'steadyNow'> {
   readonly connections: Connections
   readonly contended: ContendedWrites
-  readonly reads: Pick<ShortReads, 'findIdempotentCreate'>
+  readonly reads: ShortReads
 }
 
 /** `create` of `UserRepository`, with one statement for the calls of one turn of the event loop. */
-export function createUserCreate(options: CreateUsersOptions): UserRepository['create'] {
-  const { connections, contended, reads, now, steadyNow } = options
+export function createUserCreate(parts: UserWriteParts): UserRepository['create'] {
+  const { connections, contended, reads, now, steadyNow } = parts
 
   /** What writes the creates, and its values. It returns a `CreatedRow` for each user whose e-mail was free. */
   function statementOf(creates: readonly Create[]): [Statement, readonly unknown[]] {

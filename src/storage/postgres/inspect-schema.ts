@@ -34,7 +34,7 @@ const SELECT_IS_UNFINISHED = `SELECT EXISTS (SELECT FROM unfinished_copies)`
 const UNDEFINED_COLUMN = '42703'
 
 /** Throws `UnusableDatabase` for a server that is too old, and for a database that cannot hold the schema. */
-export async function requireUsable(session: Session): Promise<void> {
+async function requireUsable(session: Session): Promise<void> {
   type ServerRow = [versionNumber: number, version: string, encoding: string, schema: string | null]
   const [row] = await session.query<ServerRow>(SELECT_SERVER)
   const [versionNumber, version, encoding, schema] = row as ServerRow

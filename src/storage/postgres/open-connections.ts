@@ -5,7 +5,13 @@ import type { OpenStorageOptions } from '../storage.ts'
 import { type Call, createConnectionShares } from './connection-shares.ts'
 import { type HostClient, IDLE_MS, SHORT_LOCK_MS, SHORT_STATEMENT_MS } from './host-client.ts'
 import type { HostsOptions } from './hosts.ts'
-import type { Connections, Session, Share, WriteOptions } from './postgres-connections.ts'
+import type {
+  Connections,
+  Session,
+  Share,
+  Statement,
+  WriteOptions,
+} from './postgres-connections.ts'
 import {
   explainFailure,
   type Failure,
@@ -141,7 +147,8 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
 
   async function inMode<T>(client: HostClient, work: Work<T>, call: Progress): Promise<T> {
     const { mode, run } = work
-    const { query } = sessionOf(client, work)
+    const query: Session['query'] = (statement, values) =>
+      client.ask(statement, values, patienceFor(work, statement))
     if (!isLong(work) && (mode === 'read' || (mode === 'write' && !client.isPooled))) {
       call.isCommitting = mode === 'write'
       return run({ query })
@@ -163,14 +170,10 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
   }
 
   /** Statements of short work end with the call. */
-  function sessionOf(client: HostClient, work: AnyWork): Session {
-    if (!isLong(work)) return { query: (statement, values) => client.ask(statement, values) }
-    return {
-      query: (statement, values) => {
-        const { withinMs = longStatementMs } = typeof statement === 'string' ? {} : statement
-        return client.ask(statement, values, withinMs + SILENCE_MS)
-      },
-    }
+  function patienceFor(work: AnyWork, statement: Statement): number {
+    if (!isLong(work)) return Number.POSITIVE_INFINITY
+    const { withinMs = longStatementMs } = typeof statement === 'string' ? {} : statement
+    return withinMs + SILENCE_MS
   }
 
   /** The values of `lock_timeout`, `statement_timeout` and `idle_in_transaction_session_timeout`. */

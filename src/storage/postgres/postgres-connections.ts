@@ -88,7 +88,8 @@ export interface Connections {
 /** The statements of `SharedStatements` on PostgreSQL. */
 export function createPostgresSharedStatements(connections: Connections): SharedStatements {
   return {
-    read: connections.query,
+    read: (sql, values, { isLong = false } = {}) =>
+      connections.query(sql, values, isLong ? 'long' : 'short'),
     write: (sql, values) =>
       connections.write(sql, values, { share: 'short', countWrites: () => 1 }),
     transaction: (program, { isLong = false, writes = 1 } = {}) =>

@@ -5,7 +5,6 @@ import {
   BASELINE_ROWS,
   type ChangeDialect,
   type ChangeRow,
-  COUNT_DELETIONS,
   createChangeStore,
 } from '../create-change-store.ts'
 import {
@@ -155,11 +154,6 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
       type LastRow = [mark: string, key: string, id: number]
       const [[mark, key, id] = ['', '0', 0]] = await connections.query<LastRow>(SELECT_LAST)
       return { mark, key, id }
-    },
-
-    countDeletions: async () => {
-      const [[count] = [0]] = await connections.query<[number]>(COUNT_DELETIONS, [], 'long')
-      return count
     },
 
     key: 'changed_in',

@@ -53,7 +53,7 @@ export function createPostgresUserImportStore(
 ): UserImportStore {
   const statements = createPostgresSharedStatements(connections)
   const store = createUserImportStore(IMPORTS, {
-    read: (sql, values) => connections.query(sql, values, 'long'),
+    read: statements.read,
     transaction: program => statements.transaction(program, { isLong: true }),
     now,
   })

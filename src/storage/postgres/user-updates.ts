@@ -8,12 +8,11 @@ import type {
 import { emailKey, foldCase, takenEmail } from '../../users/user-schemas.ts'
 import { wordsOfUser } from '../../users/words.ts'
 import { joinLookups } from '../join-calls.ts'
-import type { OpenStorageOptions } from '../storage.ts'
-import { type ContendedWrites, HELD, joinWrites } from './contended-writes.ts'
-import { type Connections, columnsOf, type Row } from './postgres-connections.ts'
+import { HELD, joinWrites } from './contended-writes.ts'
+import type { UserWriteParts } from './create-users.ts'
+import { columnsOf, type Row } from './postgres-connections.ts'
 import { violates } from './postgres-errors.ts'
 import { POSTGRES_WORDS } from './postgres-words.ts'
-import type { ShortReads } from './user-reads.ts'
 
 const FIND_ROWS = {
   name: 'find_rows',
@@ -92,20 +91,14 @@ interface Change {
   readonly after: UserRow
 }
 
-export interface UserUpdatesOptions extends Pick<OpenStorageOptions, 'now'> {
-  readonly connections: Connections
-  readonly contended: ContendedWrites
-  readonly reads: Pick<ShortReads, 'isEmailTaken'>
-}
-
 /**
  * The writes to users that exist. An update is decided on what was read before, and once more if another transaction has
  * changed the user meanwhile. What is decided in one turn of the event loop is written by one statement.
  */
 export function createUserUpdates(
-  options: UserUpdatesOptions,
+  parts: UserWriteParts,
 ): Pick<UserRepository, 'update' | 'replaceDigest' | 'delete' | 'deleteAll'> {
-  const { connections, contended, reads, now } = options
+  const { connections, contended, reads, now } = parts
 
   const find = joinLookups<number, ReadRow>(async ids => {
     type Columns = [number, string, string, string | null, string, string, xmin: string]

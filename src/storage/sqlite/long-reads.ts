@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { ServiceError } from '../../errors.ts'
 import { hrtime, nextTurn, sleep } from '../../timers.ts'
@@ -122,7 +123,6 @@ function startThread(path: string) {
   const worker = new Worker(PROGRAM, { eval: true, execArgv: [], workerData })
   let asked: { resolve(answer: Answer): void; reject(error: unknown): void } | undefined
   let failure: unknown
-  let onAnswered = () => {}
   let ending: Promise<unknown> | undefined
 
   function fail(error: unknown): void {
@@ -135,22 +135,19 @@ function startThread(path: string) {
     asked?.resolve(answer)
     asked = undefined
     worker.unref()
-    onAnswered()
   })
   worker.on('error', failWith)
-  worker.on('exit', () => {
-    failWith(new Error('the thread has ended'))
-    onAnswered()
-  })
+  worker.on('exit', () => failWith(new Error('the thread has ended')))
 
   async function endOnceAnswered(reason: Error): Promise<void> {
-    const answered = new Promise<void>(resolve => {
-      onAnswered = resolve
-    })
     const isRunning = asked !== undefined && failure === undefined
     fail(reason)
     Atomics.store(ended, 0, 1)
-    if (isRunning) await Promise.race([answered, sleep(CLOSE_MS, undefined, { ref: false })])
+    if (isRunning) {
+      const late = sleep(CLOSE_MS, undefined, { ref: false })
+      // A thread that fails has ended too.
+      await Promise.race([once(worker, 'message'), once(worker, 'exit'), late]).catch(() => {})
+    }
     await worker.terminate()
   }
 

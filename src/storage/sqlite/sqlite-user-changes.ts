@@ -1,10 +1,5 @@
 import type { UserChanges } from '../../users/user-changes.ts'
-import {
-  BASELINE_ROWS,
-  type ChangeRow,
-  COUNT_DELETIONS,
-  createChangeStore,
-} from '../create-change-store.ts'
+import { BASELINE_ROWS, type ChangeRow, createChangeStore } from '../create-change-store.ts'
 import type { Database } from './sqlite-driver.ts'
 import type { SqliteParts } from './sqlite-statements.ts'
 import { REPRESENTATION } from './sqlite-user-rows.ts'
@@ -74,12 +69,6 @@ export function createSqliteUserChanges({
       view.read(() => {
         const [[mark = '', key = '0'] = []] = run<[mark: string, key: string]>(SELECT_LAST)
         return { mark, key, id: 0 }
-      }),
-
-    countDeletions: () =>
-      view.read(() => {
-        const [[count] = [0]] = run<[number]>(COUNT_DELETIONS)
-        return count
       }),
 
     key: 'revision',

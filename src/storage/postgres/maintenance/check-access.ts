@@ -33,17 +33,8 @@ const SELECT_TRIGGERS = `
   SELECT tgname FROM pg_trigger WHERE tgenabled IN ('O', 'A') AND tgrelid IN (
     SELECT oid FROM pg_class WHERE relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('users')))`
 
-/** What a database lets others do, and what it keeps from the service, one line each. */
-export interface AccessReport {
-  /** With rows hidden from this role, what it counts means nothing. */
-  readonly hidesRows: boolean
-  readonly faults: readonly string[]
-  /** What is no fault of the database, but for an operator to know. */
-  readonly notes: readonly string[]
-}
-
 /** Looks for other readers of secrets, row-level security, and triggers that do not run. The schema must be that of this release. */
-export async function checkAccess({ query }: Pick<Connections, 'query'>): Promise<AccessReport> {
+export async function checkAccess({ query }: Pick<Connections, 'query'>) {
   const readers = await query<[name: string]>(SELECT_READERS, [], 'long')
   const names = readers.map(([name]) => name)
   const named = names.includes('public') ? 'every role (PUBLIC)' : names.join(', ')
@@ -60,11 +51,13 @@ export async function checkAccess({ query }: Pick<Connections, 'query'>): Promis
     name => !running.has(name),
   )
   return {
+    /** What this role counts then means nothing. */
     hidesRows: hidden !== '',
     faults: [
       ...(hidden === '' ? [] : [`row-level security hides rows of ${hidden} from this role`]),
       ...missing.map(name => `the trigger ${name} is disabled or missing`),
     ],
+    /** What is no fault of the database, but for an operator to know. */
     notes: [
       ...(named === ''
         ? []

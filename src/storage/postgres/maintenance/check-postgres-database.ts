@@ -1,11 +1,11 @@
 import type { PostgresLocation } from '../../../config/postgres-url.ts'
 import { type CheckDialect, findRowFaults, reportFault } from '../../check-rules.ts'
 import type { CheckReport } from '../../database-tasks.ts'
-import { findMismatch, migrationsFor } from '../../migrations.ts'
+import { migrationsFor } from '../../migrations.ts'
 import { runAwaited } from '../../programs.ts'
 import { UNFINISHED_COPY, UnusableDatabase } from '../../unusable-database.ts'
 import { LAST_GIVEN_ID } from '../../user-ids.ts'
-import { isUnfinishedCopy, readHistory, requireUsable } from '../inspect-schema.ts'
+import { isUnfinishedCopy, readUsableHistory } from '../inspect-schema.ts'
 import { withConnections } from '../open-postgres-storage.ts'
 import type { Connections } from '../postgres-connections.ts'
 import { isOfState } from '../postgres-errors.ts'
@@ -44,13 +44,11 @@ export function checkPostgresDatabase(location: PostgresLocation): Promise<Check
 
 async function findFaults(connections: Connections): Promise<CheckReport> {
   const migrations = migrationsFor('postgres')
-  const applied = await connections.snapshot(async session => {
-    await requireUsable(session)
-    return readHistory(session)
-  }, 'long')
-  const mismatch = findMismatch(applied, migrations)
+  const applied = await connections.snapshot(
+    session => readUsableHistory(session, migrations),
+    'long',
+  )
   const pending = migrations.slice(applied.length).map(({ name }) => name)
-  if (mismatch !== undefined) return { faults: [mismatch], pending }
   if (pending.length > 0) return { faults: [], pending }
   if (await connections.snapshot(isUnfinishedCopy, 'long')) {
     return { faults: [UNFINISHED_COPY], pending }

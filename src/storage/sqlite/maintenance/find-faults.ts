@@ -1,5 +1,5 @@
 import { type CheckDialect, findRowFaults, WRONG_WORDS } from '../../check-rules.ts'
-import { findMismatch, type Migration, migrationsFor } from '../../migrations.ts'
+import { checkHistory, type Migration, migrationsFor } from '../../migrations.ts'
 import { runAtOnce } from '../../programs.ts'
 import { UNFINISHED_COPY } from '../../unusable-database.ts'
 import { LAST_GIVEN_ID } from '../../user-ids.ts'
@@ -38,11 +38,10 @@ export async function examine(path: string, { withWords = false } = {}) {
   try {
     database.pragma(`cache_size = -${WHOLE_CACHE_KIB}`)
     const applied = readHistory(database)
-    const mismatch = findMismatch(applied, migrations)
-    const faults: string[] = mismatch === undefined ? [] : [mismatch]
+    checkHistory(applied, migrations)
     const pending = migrations.slice(applied.length).map(({ name }) => name)
-    // Each means nothing once an earlier one has found faults.
-    faults.push(...integrityFaults(database))
+    // What follows means nothing once there are faults.
+    const faults = integrityFaults(database)
     if (faults.length === 0 && applied.length > 0) {
       faults.push(...schemaFaults(database, migrations.slice(0, applied.length)))
     }
