@@ -23,10 +23,7 @@ export interface LimitsOptions {
   readonly clocks: Clocks
 }
 
-/** The limits of a service, with its counters and the bans in force. */
-export type OpenLimits = Awaited<ReturnType<typeof openLimits>>
-
-/** Opens the limits of a service. Rejects when its bans cannot be read. Throws `OperatorError` when its counters cannot be used. */
+/** Opens the limits of a service, with its counters and the bans in force. Rejects when its bans cannot be read. Throws `OperatorError` when its counters cannot be used. */
 export async function openLimits(options: LimitsOptions) {
   const { config, clocks, storage, log, limits } = options
   logWarnings(options)

@@ -8,11 +8,9 @@ import { createControlWithoutRules } from './limits/ban-control.ts'
 import type { CheckedLimits } from './limits/kinds/kinds.ts'
 import { createHostLog } from './limits/rule-lines.ts'
 import { isInMemory, openStorage } from './open-database.ts'
-import type { LimitsOptions, OpenLimits } from './open-limits.ts'
 import { openPasswords } from './open-passwords.ts'
 import { createReadinessCheck } from './ops/health.ts'
 import type { Operations } from './ops/management/operations-router.ts'
-import type { Metrics } from './ops/metrics/create-metrics.ts'
 import { createReporter } from './ops/metrics/service-report.ts'
 import { createHttpServer, type HttpServer, type Timeouts } from './server/server.ts'
 import { createStopping, type Stopping } from './server/stop.ts'
@@ -75,7 +73,11 @@ async function openParts(options: AppOptions, closers: Closers) {
   const maxWaiting = config.maxWaitingPasswords
   const { passwords, close: closePasswords } = await openPasswords(config, { maxWaiting })
   closers.push(closePasswords)
-  const metrics = await openMetrics(config, clocks)
+  // Only with a management port: prom-client takes 12 MB.
+  const metrics =
+    config.managementPort === undefined
+      ? undefined
+      : (await import('./ops/metrics/create-metrics.ts')).createMetrics(clocks.now)
 
   const storage = await openStorage(config, {
     ...clocks,
@@ -86,13 +88,15 @@ async function openParts(options: AppOptions, closers: Closers) {
   closers.push(storage.close)
   const cursors = createCursors(await storage.signingKey('cursor'))
 
-  const keys =
-    config.apiKeys === 'required' ? await openKeys(storage, { config, log, clocks }) : undefined
+  const opened = { config, log, clocks, storage }
+  const keys = config.apiKeys === 'required' ? await openKeys(opened) : undefined
   if (keys !== undefined) closers.push(keys.close)
   const ring = options.keys ?? keys
 
+  // Imported only where there are rules: the list of public suffixes takes 5 MB and 50 ms of a start.
   const limits =
-    rulesOfLimits && (await openLimits({ config, log, clocks, storage, limits: rulesOfLimits }))
+    rulesOfLimits &&
+    (await (await import('./open-limits.ts')).openLimits({ ...opened, limits: rulesOfLimits }))
   if (limits !== undefined) closers.push(limits.close)
 
   const rules = createUserRules(config)
@@ -119,7 +123,7 @@ async function openParts(options: AppOptions, closers: Closers) {
   closers.push(forgetting.close)
   closers.push(changes.end)
   // They wait for the feed, so they stop before it does.
-  const webhooks = await openWebhooks({ config, log, clocks, storage, feed: changes })
+  const webhooks = await openWebhooks(opened, changes)
   if (webhooks !== undefined) closers.push(() => webhooks.stop(0))
   const stopWebhooks = async (timeoutMs: number) => (await webhooks?.stop(timeoutMs)) !== false
   stopping.begin.then(() => stopWebhooks(config.shutdownTimeoutMs))
@@ -213,44 +217,28 @@ async function readOwnLimits({ limitsFile, cacheStore }: Config) {
   return (await import('./open-limits.ts')).readLimits(limitsFile)
 }
 
-/** Imported only where there are rules: the list of public suffixes takes 5 MB and 50 ms of a start. */
-async function openLimits(options: LimitsOptions): Promise<OpenLimits> {
-  return (await import('./open-limits.ts')).openLimits(options)
+interface Opened extends Required<Pick<AppOptions, 'config' | 'log' | 'clocks'>> {
+  readonly storage: Storage
 }
 
 /** Only where a command can have added one: a database in memory has none. */
 async function openWebhooks(
-  options: Required<Pick<AppOptions, 'config' | 'log' | 'clocks'>> & {
-    readonly storage: Storage
-    readonly feed: ChangeFeed
-  },
+  { config, log, clocks, storage }: Opened,
+  { untilNews }: ChangeFeed,
 ): Promise<WebhookRunner | undefined> {
-  const { config, log, clocks, storage, feed } = options
   if (config.webhooks === 'off' || isInMemory(config)) return undefined
   const { startWebhooks } = await import('./webhooks/webhook-runner.ts')
   const { webhooks: store, changes, isIdle } = storage
-  return startWebhooks({ ...clocks, store, changes, untilNews: feed.untilNews, log, isIdle })
-}
-
-/** Only with a management port: prom-client takes 12 MB. */
-async function openMetrics(
-  { managementPort }: Config,
-  { now }: Clocks,
-): Promise<Metrics | undefined> {
-  if (managementPort === undefined) return undefined
-  return (await import('./ops/metrics/create-metrics.ts')).createMetrics(now)
+  return startWebhooks({ ...clocks, store, changes, untilNews, log, isIdle })
 }
 
 /** The API keys of a service that requires them. Rejects when they cannot be read. */
-async function openKeys(
-  { apiKeys, untilReachable }: Storage,
-  { config, log, clocks }: Required<Pick<AppOptions, 'config' | 'log' | 'clocks'>>,
-): Promise<KeyRing> {
+async function openKeys({ config, log, clocks, storage }: Opened): Promise<KeyRing> {
   const fail = (message: string) => (err: unknown) => log.error({ err }, message)
-  const ring = await untilReachable(() =>
+  const ring = await storage.untilReachable(() =>
     openKeyRing({
       ...clocks,
-      store: apiKeys,
+      store: storage.apiKeys,
       onChange: (change, { name, scopes, expiresAt }) => {
         const expires = expiresAt === Infinity ? undefined : new Date(expiresAt).toISOString()
         log.info({ key: name, scopes: [...scopes], expires }, `API key ${change}`)

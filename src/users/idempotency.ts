@@ -2,9 +2,9 @@ import { createHash } from 'node:crypto'
 import { ServiceError } from '../errors.ts'
 import type { PasswordHasher } from './passwords/hasher.ts'
 import type { Handling } from './user-body.ts'
-import type { NewUser, StoredUser, UserRepository } from './user-repository.ts'
+import type { NewUser, StoredUser } from './user-repository.ts'
 import { isPossiblePassword } from './user-schemas.ts'
-import type { CreateAs } from './user-service.ts'
+import type { CreateAs, UserServiceOptions } from './user-service.ts'
 
 export interface KeyedUser {
   /** The user as it was at its creation. */
@@ -20,12 +20,10 @@ type KeyedCreate = Handling & { readonly key: string }
  * a key that is in use or used.
  * Throws `idempotency_key_in_use`, `idempotent_user_deleted` and `idempotency_key_reused`.
  */
-export function createOnce(options: {
-  readonly users: Pick<UserRepository, 'findIdempotentCreate'>
-  readonly passwords: PasswordHasher
-  readonly create: (body: unknown, as: CreateAs) => Promise<StoredUser>
-}) {
-  const { users, passwords, create } = options
+export function createOnce(
+  { users, passwords }: Pick<UserServiceOptions, 'users' | 'passwords'>,
+  create: (body: unknown, as: CreateAs) => Promise<StoredUser>,
+) {
   /**
    * The keys of creates that run now in this process, because a key in use is reported before a wrong body. Between processes
    * the repository decides, and sees valid bodies only.

@@ -1,7 +1,7 @@
 import type { SentParameter } from '../http/query.ts'
-import type { Cursors } from './cursor.ts'
 import { type ListRequest, parseListRequest } from './list-query.ts'
-import type { UserPage, UserRepository } from './user-repository.ts'
+import type { UserPage } from './user-repository.ts'
+import type { UserServiceOptions } from './user-service.ts'
 
 /** A page of users. */
 export interface UserList {
@@ -20,11 +20,7 @@ const MAX_LIST_CHARS = 65_536
  * Makes lists, and keeps those that are asked for again: a client that polls the same page costs 52 µs of CPU instead of 137. The
  * others would only be work for the garbage collector, a tenth of the CPU of a page.
  */
-export function createUserLists(options: {
-  readonly users: Pick<UserRepository, 'list' | 'revision'>
-  readonly cursors: Cursors
-}) {
-  const { users, cursors } = options
+export function createUserLists({ users, cursors }: Pick<UserServiceOptions, 'users' | 'cursors'>) {
   /** By the text of their parameters. `undefined` for a list that was asked for once. */
   const kept = new Map<string, UserList | undefined>()
 

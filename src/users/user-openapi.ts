@@ -124,6 +124,7 @@ const TAKEN = { email_taken: { errors: [EMAIL_TAKEN] } }
 
 /** What requests for users take and answer. In the order of the document, so that its examples work from top to bottom. */
 export function describeUserOperations(rules: UserRules) {
+  const newUser = rules.newUser.meta({ id: 'NewUser' })
   const update = {
     path: '/users/{id}',
     action: 'update',
@@ -133,7 +134,7 @@ export function describeUserOperations(rules: UserRules) {
       'Changes the fields that are sent. PUT and PATCH do the same; PATCH also takes ' +
       '`application/merge-patch+json`. If all values are the same, `updated_at` stays. With `If-Match`, only if the user still has one of these versions.',
     parameters: [ID, IF_MATCH, IF_NONE_MATCH, PREFER],
-    body: bodySchema('UserChange', rules.change),
+    body: z.object({ user: rules.change.meta({ id: 'UserChange' }) }),
     example: { user: { name: 'Bob Stone' } },
     answers: { 200: answerWithUser('The user after the change.', { ...VERSION, ...APPLIED }) },
     refusals: { ...invalid('name'), ...TAKEN, user_not_found: {}, outcome_unknown: {} },
@@ -201,7 +202,10 @@ export function describeUserOperations(rules: UserRules) {
         'With an `Idempotency-Key` it is safe to repeat, for example after a lost connection. ' +
         `\`users\` in place of \`user\` takes up to ${MAX_BATCH_USERS}, each of which is created or rejected for itself, and no key.`,
       parameters: [IDEMPOTENCY_KEY, PREFER],
-      body: createSchema(rules.newUser),
+      body: z.union([
+        z.object({ user: newUser }),
+        z.object({ users: z.array(newUser).min(1).max(MAX_BATCH_USERS) }),
+      ]),
       example: { user: { name: 'Bob', ...BOBS_LOGIN } },
       answers: {
         200: {
@@ -297,15 +301,4 @@ function invalid(field: string) {
 
 function answerWithUser(description: string, headers: Schemas = VERSION): Answer {
   return { description, headers, content: USER_CONTENT }
-}
-
-function createSchema(newUser: z.ZodType): z.ZodType {
-  const user = newUser.meta({ id: 'NewUser' })
-  const users = z.array(user).min(1).max(MAX_BATCH_USERS)
-  return z.union([z.object({ user }), z.object({ users })])
-}
-
-/** The schema of a body. The document defines the user inside it under `id`. */
-function bodySchema(id: string, user: z.ZodType): z.ZodType {
-  return z.object({ user: user.meta({ id }) })
 }

@@ -59,7 +59,7 @@ export function createUserService(options: UserServiceOptions) {
   const { users, passwords, rules, onWrite } = options
   const { isCommon } = passwords
   const judge = createJudge({ isCommon, isEmailTaken: users.isEmailTaken })
-  const createKeyed = createOnce({ ...options, create })
+  const createKeyed = createOnce(options, create)
   const upgrade = createUpgrade(options)
 
   const written = <T>(result: T): T => {

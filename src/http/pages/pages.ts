@@ -111,7 +111,15 @@ export function createPages(
 
   const docs = () => pageReply('docs/index.html', DOCS_POLICY)
   const asset = (request: Request) => assetReply('docs', request)
-  const document = createDocumentHandler(operations, settings)
+  let made: string | undefined
+  async function document(request: Request): Promise<Reply> {
+    if (made === undefined) {
+      const { createDocument } = await import('../openapi/create-document.ts')
+      made = JSON.stringify(createDocument(operations, { ...settings, baseUrl: ANY_MOUNT }))
+    }
+    return { status: 200, body: made.replace(ANY_MOUNT, () => mountPath(request) || '/') }
+  }
+
   const router = createRouter()
   router.route('/').get(accept(JSON_TYPE, HTML_TYPE), answer(home)).all(otherMethods)
   router.route('/docs').get(accept(HTML_TYPE), answer(docs)).all(otherMethods)
@@ -132,17 +140,3 @@ function withLinksBelow(mount: string, page: Reply): Reply {
 
 /** Stands for the path of the mount, which clients may choose: the document is made once, when it is first asked for. */
 const ANY_MOUNT = '/ANY_MOUNT'
-
-function createDocumentHandler(
-  operations: readonly DescribedOperation[],
-  settings: Omit<DocumentSettings, 'baseUrl'>,
-): (request: Request) => Promise<Reply> {
-  let made: string | undefined
-  return async request => {
-    if (made === undefined) {
-      const { createDocument } = await import('../openapi/create-document.ts')
-      made = JSON.stringify(createDocument(operations, { ...settings, baseUrl: ANY_MOUNT }))
-    }
-    return { status: 200, body: made.replace(ANY_MOUNT, () => mountPath(request) || '/') }
-  }
-}
