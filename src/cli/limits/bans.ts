@@ -55,27 +55,24 @@ export async function liftBans(terminal: Terminal, options: LiftOptions): Promis
   return { lines: [], json, exitCode: EXIT.failed }
 }
 
-/** The arguments and the option of `bans add`: a time as in rules, or else the bantime of the rule. */
-interface BanAddition {
-  readonly rule: string
-  readonly client: string
-  readonly for?: string
-}
-
 const NAMES = { rule: 'RULE', client: 'KEY', for: '--for' } as const
 
-/** Bans a client as if it had broken a rule of LIMITS_FILE. Replaces an earlier ban of the same client and rule. */
-export async function addBan(terminal: Terminal, order: BanAddition): Promise<Outcome> {
+/**
+ * Bans a client as if it had broken a rule of LIMITS_FILE, for a time as in rules or else for the bantime of the rule. Replaces an
+ * earlier ban of the same client and rule.
+ */
+export async function addBan(
+  terminal: Terminal,
+  order: { readonly rule: string; readonly client: string; readonly for?: string },
+): Promise<Outcome> {
   const { for: time } = order
   if (time !== undefined && durationMs(time) === undefined) {
     throw wrongValue('--for', time, 'a time such as "1 hour", more than 0 and at most a year')
   }
   const config = readConfig(terminal)
   const { limitsFile, cacheStore } = config
-  const checked = checkBanOrder(order, {
-    bans: limitsFile === undefined ? undefined : (await readLimits(limitsFile)).bans,
-    isCounting: cacheStore !== 'none',
-  })
+  const rules = limitsFile === undefined ? undefined : (await readLimits(limitsFile)).bans
+  const checked = checkBanOrder(order, rules, cacheStore !== 'none')
   if ('mistakes' in checked) {
     throw new OperatorError(
       checked.mistakes.map(({ field, message }) => {

@@ -15,21 +15,16 @@ import { keyInWords } from './describe-rules.ts'
 import type { CompiledBan } from './kinds.ts'
 import type { Limiter } from './limiter.ts'
 
-/** What decides whether an order can be carried out. */
-export interface BanSurroundings {
-  /** The ban rules in force; `undefined` without LIMITS_FILE. */
-  readonly bans: readonly CompiledBan[] | undefined
-  /** False with CACHE_STORE=none: bans then have no effect. */
-  readonly isCounting: boolean
-}
-
-/** The ban that an order asks for, without its end, or all mistakes in the order. */
-type CheckedBan =
-  | { readonly ban: Omit<Ban, 'endsAt'> }
-  | { readonly mistakes: readonly BanMistake[] }
-
-/** The result is as the store keeps it: well-formed text, and whole milliseconds. */
-export function checkBanOrder(order: BanOrder, { bans, isCounting }: BanSurroundings): CheckedBan {
+/**
+ * The ban that an order asks for, without its end and as the store keeps it: well-formed text, and whole milliseconds. Or all
+ * mistakes in the order. `bans` are the rules in force, `undefined` without LIMITS_FILE. `isCounting` is false with
+ * CACHE_STORE=none, where bans have no effect.
+ */
+export function checkBanOrder(
+  order: BanOrder,
+  bans: readonly CompiledBan[] | undefined,
+  isCounting: boolean,
+): { readonly ban: Omit<Ban, 'endsAt'> } | { readonly mistakes: readonly BanMistake[] } {
   const mistakes: BanMistake[] = []
   const refuse = (field: BanMistake['field'], message: string): undefined =>
     void mistakes.push({ field, message })
@@ -88,13 +83,6 @@ export interface BanControlOptions extends StrikeOptions {
 export function createBanControl(options: BanControlOptions): BanControl {
   const { banStore, store, notices, limiter, bans, wallNow } = options
 
-  async function forgetAll(changed: readonly Ban[]): Promise<void> {
-    for (let at = 0; at < changed.length; at += FORGOTTEN_AT_ONCE) {
-      const part = changed.slice(at, at + FORGOTTEN_AT_ONCE)
-      await Promise.all(part.map(ban => forgetStrikes(ban, options)))
-    }
-  }
-
   const moment = () => ({ now: bans.now(), wallNow: wallNow() })
 
   return {
@@ -106,15 +94,13 @@ export function createBanControl(options: BanControlOptions): BanControl {
     },
 
     add: async (order, requestId) => {
-      const surroundings = { bans: limiter.banRules(), isCounting: store !== undefined }
-      const checked = checkBanOrder(order, surroundings)
+      const checked = checkBanOrder(order, limiter.banRules(), store !== undefined)
       if ('mistakes' in checked) throw banRefused(checked.mistakes)
       const ban = { ...checked.ban, endsAt: Math.ceil(bans.now() + checked.ban.lastsMs) }
       await bans.saved()
       await banStore.save(ban)
       bans.obey(ban)
-      const banEndsAt = endOf(ban, moment())
-      notices.banChanged('made', { ...ban, banEndsAt }, requestId)
+      notices.banChanged('made', { ...ban, banEndsAt: endOf(ban, moment()) }, requestId)
       await forgetStrikes(ban, options)
       return ban
     },
@@ -123,7 +109,10 @@ export function createBanControl(options: BanControlOptions): BanControl {
       await bans.saved()
       const lifted = await banStore.lift(selection)
       // While the bans are still in force here: a strike that is counted with those before would begin another one.
-      await forgetAll(lifted)
+      for (let at = 0; at < lifted.length; at += FORGOTTEN_AT_ONCE) {
+        const part = lifted.slice(at, at + FORGOTTEN_AT_ONCE)
+        await Promise.all(part.map(ban => forgetStrikes(ban, options)))
+      }
       await bans.forget(lifted)
       for (const ban of lifted) notices.banChanged('lifted', ban, requestId)
       return lifted.length

@@ -38,13 +38,10 @@ export function compilePatterns(
   return tests.length === 1 && only !== undefined ? only : text => tests.some(test => test(text))
 }
 
-function compileText(pattern: string): TextTest {
-  return pattern.includes('*') ? wildcardTest(pattern) : text => text === pattern
-}
-
 /** Searches the parts in their order. A regular expression with several stars could take forever. */
-function wildcardTest(pattern: string): TextTest {
+function compileText(pattern: string): TextTest {
   const [start = '', ...others] = pattern.split('*')
+  if (others.length === 0) return text => text === pattern
   const end = others.pop() ?? ''
   const middle = others.filter(part => part !== '')
   return text => {
