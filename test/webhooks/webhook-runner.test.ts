@@ -24,13 +24,14 @@ async function openDatabase(answer = status(204)) {
 }
 
 /** What a process runs, with lists of webhooks that come late from `hold` until `letGo`. */
-function openRunner({ webhooks, changes, users }: Storage) {
+function openRunner({ webhooks, changes, users }: Storage, monotonicNow?: () => number) {
   let held: Promise<void> | undefined
   let letGo = () => {}
   let onRead = () => {}
+  let records = 0
   const feed = createChangeFeed({ changes, maxWaiting: 9, isAllowed: () => true })
   const runner = startWebhooks({
-    ...createClocks(),
+    ...createClocks(monotonicNow && { monotonicNow }),
     store: {
       ...webhooks,
       list: async () => {
@@ -38,6 +39,10 @@ function openRunner({ webhooks, changes, users }: Storage) {
         if (held !== undefined) onRead()
         await held
         return found
+      },
+      record: (...given) => {
+        records++
+        return webhooks.record(...given)
       },
     },
     ...{ changes, untilNews: feed.untilNews, log: pino({ level: 'silent' }), isIdle: () => false },
@@ -50,6 +55,8 @@ function openRunner({ webhooks, changes, users }: Storage) {
   })
   return {
     stop: runner.stop,
+    /** How often it has stored progress. */
+    records: () => records,
     addUser: async (name: string) => {
       const email = `${name}${serial++}@example.com`
       await users.create([{ name, email, passwordDigest: null }])
@@ -101,6 +108,23 @@ test('a receiver that answers 410 gets nothing more, also while the webhooks are
   runner.letGo()
   expect(namesIn(receiver.posted)).toEqual(['Ann', 'Bea'])
   expect(await storage.webhooks.list()).toMatchObject([{ disabled: 'gone' }])
+})
+
+test('a receiver that catches up costs one commit for several requests, and none is sent again after a stop', async () => {
+  const { storage, again, receiver } = await openDatabase()
+  const users = Array.from({ length: 950 }, (_, at) => {
+    return { name: `User ${at}`, email: `u${at}@example.com`, passwordDigest: null }
+  })
+  await storage.users.create(users)
+  let runner = openRunner(storage, () => 0)
+  await until(() => receiver.posted.length >= 5)
+  await runner.stop(5000)
+  const commits = runner.records()
+  runner = openRunner(await again(), () => 0)
+  await until(() => namesIn(receiver.posted).length >= 950)
+  await runner.stop(5000)
+  expect(namesIn(receiver.posted)).toEqual(users.map(({ name }) => name))
+  expect(commits + runner.records()).toBeLessThan(4)
 })
 
 test('a stop waits for the request that runs, also while the webhooks are being read', async () => {
