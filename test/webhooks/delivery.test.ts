@@ -242,7 +242,8 @@ describe('after a failure', () => {
     receiver.answerWith(status(204))
     clock.advance(MINUTE_MS)
     const lines = await until(() => {
-      const found = app.logLines.filter(({ webhook }) => webhook === 'search')
+      // On a busy machine a line may also say that it waits for the database.
+      const found = app.logLines.filter(({ msg }) => /^webhook (?:fails|delivers)/.test(`${msg}`))
       return found.length === 2 && found
     })
     const url = `${receiver.url}/`

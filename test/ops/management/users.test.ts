@@ -1,5 +1,5 @@
 import { get, type IncomingMessage } from 'node:http'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
 import { withKeyStore } from '../../support/api-keys.ts'
 import { newUserBody } from '../../support/builders.ts'
 import {
@@ -37,6 +37,11 @@ describe('each answers as on the public port:', () => {
   const app = shareManagedApp({ users: [ANN, newUserBody(), newUserBody()] })
   const ABSENT = { 'If-None-Match': '*' }
   const MERGE = { 'Content-Type': 'application/merge-patch+json' }
+
+  // On PostgreSQL a change shows once no older transaction of the server runs.
+  beforeAll(async () => {
+    await until(async () => (await app.ops.get('/users/changes')).body.data.length === 3)
+  })
 
   test.each<[string, Record<string, string>?, (object | string)?]>([
     ['GET /users'],
