@@ -5,13 +5,7 @@ import type { OpenStorageOptions } from '../storage.ts'
 import { type Call, createConnectionShares } from './connection-shares.ts'
 import { type HostClient, IDLE_MS, SHORT_LOCK_MS, SHORT_STATEMENT_MS } from './host-client.ts'
 import type { HostsOptions } from './hosts.ts'
-import type {
-  Connections,
-  Session,
-  Share,
-  Statement,
-  WriteOptions,
-} from './postgres-connections.ts'
+import type { Row, Session, Share, Statement, WriteOptions } from './postgres-connections.ts'
 import {
   explainFailure,
   type Failure,
@@ -80,8 +74,16 @@ export interface OpenConnectionsOptions extends Omit<HostsOptions, 'onLost'> {
   readonly onCommit?: OpenStorageOptions['onCommit']
 }
 
-/** Connections to a database. They are made when they are needed. */
-export function openConnections(options: OpenConnectionsOptions): Connections {
+/**
+ * The connections to one PostgreSQL database, made when they are needed. Short work ends within two seconds, with its wait for a
+ * connection, and fails at once while the server is known to be away. Every statement has an end, also on a connection that has
+ * gone silent. Throws `overloaded` if other long work has all connections of its share for so long.
+ *
+ * Every call throws `storage_unavailable` if nothing was changed because the server cannot be reached, takes no writes or
+ * has no resources left, or because a lock was not free in time; `outcome_unknown` if there was no answer to a commit; and
+ * `shutting_down` after `close`. Other errors of the server pass as they are: see `postgres-errors.ts`.
+ */
+export function openConnections(options: OpenConnectionsOptions) {
   const { longStatementMs = LONG_STATEMENT_MS, onCommit } = options
   const shares = createConnectionShares(options)
   const { hosts } = shares
@@ -184,28 +186,53 @@ export function openConnections(options: OpenConnectionsOptions): Connections {
     return limits.map(String)
   }
 
-  const query: Connections['query'] = (statement, values, share = 'short') =>
-    run({ mode: 'read', share, run: session => session.query(statement, values) })
+  /** Runs a statement that only reads. Runs it again on another connection if its own breaks. */
+  const query = <R extends Row>(
+    statement: Statement,
+    values?: readonly unknown[],
+    share: Share = 'short',
+  ) => run<R[]>({ mode: 'read', share, run: session => session.query(statement, values) })
 
   return {
     query,
-    write: (statement, values, options) =>
-      run({
-        ...{ mode: 'write', share: 'write', run: session => session.query(statement, values) },
-        ...options,
-      }),
-    transaction: (work, options) =>
-      run({ ...{ mode: 'transaction', share: 'write', run: work }, ...options }),
-    snapshot: (work, share) => run({ mode: 'read', share, run: work }),
-    ping: async statement => {
+
+    /** Runs a statement that writes, in a transaction of its own. */
+    write: <R extends Row>(
+      statement: Statement,
+      values?: readonly unknown[],
+      { share = 'write', ...options }: WriteOptions<R[]> = {},
+    ) => {
+      const write = (session: Session) => session.query<R>(statement, values)
+      return run({ mode: 'write', share, run: write, ...options })
+    },
+
+    /**
+     * Runs statements in one transaction (READ COMMITTED), which is rolled back if the work throws. Runs the work again if it
+     * cannot have been done, so it changes nothing but the database.
+     */
+    transaction: <T>(
+      work: (session: Session) => Promise<T>,
+      { share = 'write', ...options }: WriteOptions<T> = {},
+    ) => run({ mode: 'transaction', share, run: work, ...options }),
+
+    /** Runs statements that only read, and that all see one moment. Runs them again if their connection breaks soon after the call. */
+    snapshot: <T>(work: (session: Session) => Promise<T>, share: 'long') =>
+      run({ mode: 'read', share, run: work }),
+
+    /** Runs a statement that returns whether transactions are read-only. Throws `storage_unavailable` unless the server takes writes. */
+    ping: async (statement: Statement) => {
       const [[isReadOnly] = [true]] = await query<[boolean]>(statement)
       if (!isReadOnly) return
       // A server that was told so on the way keeps its connections.
       hosts.suspect()
       throw unavailable(new Error('the server takes no writes'))
     },
+
+    /** Asks nobody, and answers after `close` too. */
     report: () => ({ connections: shares.report() }),
-    close: async (last = Promise.resolve()) => {
+
+    /** Closes all connections once what runs, and `last`, have ended, or after three seconds. */
+    close: async (last: Promise<unknown> = Promise.resolve()) => {
       const all = last.then(calls.close)
       await withinPatience(CLOSE_MS, all).catch(() => {})
       shares.close(unavailable(new Error('the service closes its connections')))

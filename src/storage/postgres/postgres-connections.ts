@@ -1,6 +1,6 @@
 import { runAwaited } from '../programs.ts'
 import type { SharedStatements } from '../storage.ts'
-import type { StorageReport } from '../storage-report.ts'
+import type { openConnections } from './open-connections.ts'
 
 /** SQL with the parameters `$1`, `$2`, …, alone or with what is special about it. */
 export type Statement = string | SpecialStatement
@@ -45,45 +45,7 @@ export interface WriteOptions<T> {
   readonly countWrites?: (result: T) => number
 }
 
-/**
- * The connections to one PostgreSQL database. Short work ends within two seconds, with its wait for a connection, and fails at
- * once while the server is known to be away. Every statement has an end, also on a connection that has gone silent. Throws
- * `overloaded` if other long work has all connections of its share for so long.
- *
- * Every call throws `storage_unavailable` if nothing was changed because the server cannot be reached, takes no writes or
- * has no resources left, or because a lock was not free in time; `outcome_unknown` if there was no answer to a commit; and
- * `shutting_down` after `close`. Other errors of the server pass as they are: see `postgres-errors.ts`.
- */
-export interface Connections {
-  /** Runs a statement that only reads, by default as `short`. Runs it again on another connection if its own breaks. */
-  query<R extends Row>(
-    statement: Statement,
-    values?: readonly unknown[],
-    share?: Share,
-  ): Promise<R[]>
-  /** Runs a statement that writes, in a transaction of its own. */
-  write<R extends Row>(
-    statement: Statement,
-    values?: readonly unknown[],
-    options?: WriteOptions<R[]>,
-  ): Promise<R[]>
-  /**
-   * Runs statements in one transaction (READ COMMITTED), which is rolled back if the work throws. Runs the work again if it
-   * cannot have been done, so it changes nothing but the database.
-   */
-  transaction<T>(work: (session: Session) => Promise<T>, options?: WriteOptions<T>): Promise<T>
-  /** Runs statements that only read, and that all see one moment. Runs them again if their connection breaks soon after the call. */
-  snapshot<T>(work: (session: Session) => Promise<T>, share: 'long'): Promise<T>
-  /**
-   * Runs a statement that returns whether transactions are read-only. Throws `storage_unavailable` unless the server answers now
-   * and takes writes.
-   */
-  ping(statement: Statement): Promise<void>
-  /** Asks nobody, and answers after `close` too. */
-  report(): Required<Pick<StorageReport, 'connections'>>
-  /** Closes all connections once what runs, and `last`, have ended, or after three seconds. */
-  close(last?: Promise<unknown>): Promise<void>
-}
+export type Connections = ReturnType<typeof openConnections>
 
 /** The statements of `SharedStatements` on PostgreSQL. */
 export function createPostgresSharedStatements(connections: Connections): SharedStatements {
