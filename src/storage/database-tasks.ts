@@ -28,10 +28,6 @@ export interface MigrationStatus {
   readonly appliedAt: string | undefined
 }
 
-export interface Backup {
-  readonly bytes: number
-}
-
 export interface Restored {
   /** Where the previous database is, if there was one. */
   readonly setAside: string | undefined
@@ -50,12 +46,6 @@ export interface CheckReport {
   readonly notes?: readonly string[]
 }
 
-/** Sizes of the database with all its files. */
-export interface Compacted {
-  readonly bytesBefore: number
-  readonly bytesAfter: number
-}
-
 /**
  * Maintenance tasks on a whole database. Each call opens the database and closes it. Throws `UnusableDatabase` if a task
  * cannot be done, for example because the engine has its own tools for it. The process may end at any moment of a task: the
@@ -68,12 +58,12 @@ export interface DatabaseTasks {
   migrate(options?: MigrateOptions): Promise<void>
   /** The migrations of this release in order. Changes nothing. */
   migrationStatus(): Promise<readonly MigrationStatus[]>
-  /** Copies the database to `file`, also while it is in use. Only a complete copy replaces an existing `file`. */
-  backup(options: BackupOptions): Promise<Backup>
+  /** Copies the database to `file`, also while it is in use. Only a complete copy replaces an existing `file`. Returns its size. */
+  backup(options: BackupOptions): Promise<{ readonly bytes: number }>
   /** Replaces the database with `file`. Throws while a service uses the database. */
   restore(options: Pick<BackupOptions, 'file'>): Promise<Restored>
   /** Checks the database, also while it is in use. Changes nothing. */
   check(): Promise<CheckReport>
-  /** Returns free space to the file system. Throws while a service uses the database. */
-  compact(): Promise<Compacted>
+  /** Returns free space to the file system. Throws while a service uses the database. Returns its sizes with all its files. */
+  compact(): Promise<{ readonly bytesBefore: number; readonly bytesAfter: number }>
 }

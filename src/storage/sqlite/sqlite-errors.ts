@@ -44,15 +44,11 @@ export async function guardWork<T>(database: Database, work: () => T): Promise<T
   }
 }
 
-/** Whether the database cannot be used now, for a cause that may pass. */
-export function isUnavailable(error: unknown): boolean {
-  return UNAVAILABLE.test(codeOf(error))
-}
-
 /** `storage_unavailable` or `storage_damaged` if the database cannot be used now; any other error unchanged. */
 export function translateSqliteError(error: unknown): unknown {
   if (isDamage(error)) return new ServiceError('storage_damaged', { cause: error })
-  return isUnavailable(error) ? new ServiceError('storage_unavailable', { cause: error }) : error
+  const isUnavailable = UNAVAILABLE.test(codeOf(error))
+  return isUnavailable ? new ServiceError('storage_unavailable', { cause: error }) : error
 }
 
 export const NO_DATABASE = 'it is not a SQLite database'

@@ -1,7 +1,7 @@
 import { existsSync, renameSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { removeLeftovers, syncFile, syncFolder } from '../../../files/durable-files.ts'
-import type { Backup, BackupOptions } from '../../database-tasks.ts'
+import type { BackupOptions } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { isFileOfDatabase } from '../database-files.ts'
 import { openView, requireThere, requireUsable } from '../inspect-database.ts'
@@ -25,7 +25,7 @@ const PAGES_A_STEP = 500
  * Copies a snapshot of a database into one file of mode 600. The file is checked and on disk before it gets its name.
  * If it throws `UnusableDatabase`, an existing file of that name stays as it was.
  */
-export async function backupDatabase(options: BackupPlaces): Promise<Backup> {
+export async function backupDatabase(options: BackupPlaces) {
   const { path, target } = options
   requireThere(path)
   requireTarget(path, target)
@@ -73,7 +73,7 @@ async function copyPages(
   })
 }
 
-function publish(partial: string, target: string): Backup {
+function publish(partial: string, target: string) {
   syncFile(partial)
   renameSync(partial, target)
   syncFolder(dirname(target))

@@ -1,5 +1,4 @@
 import { accessSync, constants, realpathSync } from 'node:fs'
-import type { Compacted } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { openExclusively } from '../connect.ts'
 import { bytesOf } from '../database-files.ts'
@@ -18,7 +17,7 @@ import { optimizeIndex } from '../sqlite-words.ts'
  * writes the new content in one transaction, into the WAL or over a journal: however this process ends, the file holds all
  * of the old content or all of the new content. Throws `UnusableDatabase` while another process has it open.
  */
-export async function compactDatabase(link: string): Promise<Compacted> {
+export async function compactDatabase(link: string) {
   requireThere(link)
   const path = realpathSync(link)
   requireContent(path)
