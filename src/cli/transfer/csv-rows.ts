@@ -16,12 +16,6 @@ export interface CsvSyntax {
   readonly hasQuotes: boolean
 }
 
-/**
- * Parses CSV by RFC 4180 in pieces. Lines end in LF, CRLF or CR; empty lines are skipped, and so are
- * blanks around quotes.
- */
-export type CsvParser = ReturnType<typeof createCsvParser>
-
 const LF = 10
 const CR = 13
 const QUOTE = 34
@@ -33,6 +27,10 @@ const BLANKS = /^[ \t]*$/
 /** Where the next character is. */
 type State = 'row start' | 'field start' | 'plain' | 'quoted' | 'after quote' | 'closed'
 
+/**
+ * Parses CSV by RFC 4180 in pieces. Lines end in LF, CRLF or CR; empty lines are skipped, and so are
+ * blanks around quotes.
+ */
 export function createCsvParser({ delimiter, hasEscapes, hasQuotes }: CsvSyntax) {
   const delimiterUnit = delimiter.charCodeAt(0)
   let state: State = 'row start'
@@ -47,6 +45,9 @@ export function createCsvParser({ delimiter, hasEscapes, hasQuotes }: CsvSyntax)
   let isEscaped = false
   let fault: string | undefined
 
+  /** Whether a quoted field has ended, unless another quote follows. */
+  const isClosed = () => state === 'after quote' || state === 'closed'
+
   /** The rows that end in this text, or before its first fault. */
   function push(text: string): readonly CsvRow[] {
     const rows: CsvRow[] = []
@@ -54,7 +55,7 @@ export function createCsvParser({ delimiter, hasEscapes, hasQuotes }: CsvSyntax)
     let rowFrom = 0
 
     function endField(at: number): void {
-      if (state !== 'after quote' && state !== 'closed') field += text.slice(fieldFrom, at)
+      if (!isClosed()) field += text.slice(fieldFrom, at)
       takeField()
       fieldFrom = at + 1
     }
@@ -79,12 +80,7 @@ export function createCsvParser({ delimiter, hasEscapes, hasQuotes }: CsvSyntax)
       if (isBreak && !isSecondOfTwo) line++
       if (isEscaped) {
         isEscaped = false
-      } else if (
-        hasEscapes &&
-        unit === BACKSLASH &&
-        state !== 'after quote' &&
-        state !== 'closed'
-      ) {
+      } else if (hasEscapes && unit === BACKSLASH && !isClosed()) {
         isEscaped = true
         if (state !== 'quoted') state = 'plain'
       } else if (state === 'quoted') {
@@ -103,7 +99,7 @@ export function createCsvParser({ delimiter, hasEscapes, hasQuotes }: CsvSyntax)
           fieldFrom = at + 1
         } else fault = `quotes do not match at line ${line}`
         state = 'quoted'
-      } else if (state === 'after quote' || state === 'closed') {
+      } else if (isClosed()) {
         if (unit !== SPACE && unit !== TAB) fault = `quotes do not match at line ${line}`
         state = 'closed'
       } else state = 'plain'

@@ -53,13 +53,6 @@ export async function exportUsers(
   const config = readConfig(terminal)
   requireOtherFile(file, config)
   const columns = [...USER_COLUMNS, ...(withDigests ? ['password_digest'] : [])]
-  const toText = (users: readonly string[]) =>
-    format === 'csv'
-      ? stringify(
-          users.map(user => JSON.parse(user)),
-          { columns, delimiter },
-        )
-      : users.map(user => `${user}\n`).join('')
 
   return runTask(terminal, { unit: 'users' }, async ({ progress, signal }) => {
     const existing = { ifMissing: 'refuse', mustPersist: true } as const
@@ -68,7 +61,12 @@ export async function exportUsers(
     async function* texts(pages: AsyncIterable<readonly string[]>) {
       if (format === 'csv') yield stringify([columns], { delimiter })
       for await (const page of pages) {
-        yield toText(page)
+        yield format === 'csv'
+          ? stringify(
+              page.map(user => JSON.parse(user)),
+              { columns, delimiter },
+            )
+          : page.map(user => `${user}\n`).join('')
         done += page.length
         progress(done)
       }

@@ -1,7 +1,6 @@
 import { hash, timingSafeEqual } from 'node:crypto'
-import type { Digest } from './digest.ts'
+import { type Digest, runRounds } from './digest.ts'
 import { encodeCrypt64 } from './encodings.ts'
-import { runRounds } from './rounds.ts'
 
 const DEFAULT_ROUNDS = 5000
 

@@ -1,7 +1,6 @@
 import { hash, timingSafeEqual } from 'node:crypto'
-import type { Digest } from './digest.ts'
+import { type Digest, runRounds } from './digest.ts'
 import { CRYPT_DIGITS, encodeCrypt64 } from './encodings.ts'
-import { runRounds } from './rounds.ts'
 
 /** The binary logarithm of the number of rounds. They take about two seconds. */
 const MAX_LOG_ROUNDS = 20
