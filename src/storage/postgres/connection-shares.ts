@@ -110,6 +110,12 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
     hosts.note(client)
     open.add(client)
     if (shortAt === undefined || countOpen() <= shortAt) return
+    if (pool.options.max < MOST) {
+      // It was being opened when another could not be.
+      shortAt = countOpen()
+      pool.options.max = shortAt
+      return
+    }
     onWarning('database gives enough connections again')
     shortAt = undefined
   }
