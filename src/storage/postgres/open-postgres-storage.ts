@@ -14,7 +14,12 @@ import { UnusableDatabase } from '../unusable-database.ts'
 import { LAST_GIVEN_ID } from '../user-ids.ts'
 import { createContendedWrites } from './contended-writes.ts'
 import { createUserCreate } from './create-users.ts'
-import { readHistory, refuseUnfinishedCopy, requireAllRows } from './inspect-schema.ts'
+import {
+  isUnfinishedCopy,
+  readHistory,
+  refuseUnfinishedCopy,
+  requireAllRows,
+} from './inspect-schema.ts'
 import { openConnections } from './open-connections.ts'
 import { createPostgresBanStore } from './postgres-ban-store.ts'
 import { type Connections, createPostgresSharedStatements } from './postgres-connections.ts'
@@ -130,12 +135,18 @@ async function waitFor<T>(work: () => Promise<T>): Promise<T> {
 
 async function prepare(connections: Connections, options: OpenStorageOptions): Promise<void> {
   await requireAllRows(connections)
-  if (options.ifMissing === 'create') {
-    await migratePostgres({ connections, now: options.now })
-  } else {
-    await requireMigrated(connections)
-  }
-  if (!options.isCopyTarget) await refuseUnfinishedCopy(connections)
+  const { ifMissing, isCopyTarget = false, now } = options
+  const mustBeCurrent = ifMissing !== 'create' || (isCopyTarget && (await isUsed(connections)))
+  if (mustBeCurrent) await requireMigrated(connections)
+  else await migratePostgres({ connections, now })
+  if (!isCopyTarget) await refuseUnfinishedCopy(connections)
+}
+
+/** Whether a target of `copy` has a schema, and is no unfinished copy: it is refused as it is. */
+async function isUsed(connections: Connections): Promise<boolean> {
+  const migrations = await postgresMigrationStatus(connections)
+  const hasSchema = migrations.some(({ appliedAt }) => appliedAt !== undefined)
+  return hasSchema && !(await isUnfinishedCopy(connections))
 }
 
 function createPostgresStorage(connections: Connections, options: OpenStorageOptions): Storage {

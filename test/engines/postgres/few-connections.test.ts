@@ -57,7 +57,7 @@ test.each([10, 3, 1])('a role limited to %i connections serves everything', asyn
   })
 })
 
-test.skipIf(!canUsePgBouncer).each([20, 4])(
+test.skipIf(!canUsePgBouncer).each([20, 10])(
   'two services share a pool of %i of PgBouncer in session pooling mode',
   async size => {
     const url = await startPgBouncer(await copyPostgresTemplate(), { mode: 'session', size })
