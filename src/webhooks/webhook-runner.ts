@@ -41,12 +41,6 @@ const NEEDED_MS = TIMEOUT_MS + 500
 
 const POLL_MS = 1000
 
-/**
- * How often the cursor is stored while one full request follows another. Each commit waits for the disk, and on SQLite all requests
- * wait with it. What a kill forgets is sent again, with the same ids.
- */
-const RECORD_EVERY_MS = 500
-
 /** How often a runner that waits for a time looks at its clock. */
 const LOOK_MS = 200
 
@@ -158,8 +152,6 @@ interface Next {
   readonly of: StoredWebhook
   readonly message: Message
   readonly delivered: Partial<WebhookProgress>
-  /** Whether more waits after it. */
-  readonly hasMore: boolean
 }
 
 /** Delivers to one webhook until it is ended. */
@@ -173,9 +165,6 @@ function followWebhook(first: StoredWebhook, options: FollowerOptions) {
   const cutting = new AbortController()
   const who = { webhook: first.name, url: shownUrl(first.url) }
   let webhook = first
-  /** What of it is stored, and since when by the monotonic clock. */
-  let recorded = first
-  let recordedAt = monotonicNow()
   /** By the monotonic clock. */
   let retryAt = untilRetry(first)
   /** What the cursor says, and where a page that had nothing to tell ended. */
@@ -199,7 +188,6 @@ function followWebhook(first: StoredWebhook, options: FollowerOptions) {
         await pause(POLL_MS)
       }
     }
-    if (webhook !== recorded) await store.record(webhook, webhook, holder).catch(() => {})
   }
 
   /** What comes next; `undefined` after a wait that brought nothing. */
@@ -208,8 +196,7 @@ function followWebhook(first: StoredWebhook, options: FollowerOptions) {
     const { resetAt } = of
     if (resetAt !== undefined) {
       counts.pendingSince = resetAt
-      const message = resetMessage(of, resetAt)
-      return { of, message, delivered: { resetAt: undefined }, hasMore: false }
+      return { of, message: resetMessage(of, resetAt), delivered: { resetAt: undefined } }
     }
     const page = await readOrReset(of)
     if (page === undefined || of !== webhook) return undefined
@@ -218,11 +205,10 @@ function followWebhook(first: StoredWebhook, options: FollowerOptions) {
     counts.pendingSince = oldest && Math.max(Date.parse(timeOf(oldest)), of.begunAt)
     if (oldest !== undefined) {
       const cursor = encodeChangeCursor(next)
-      return { of, message: changedMessage(of, found), delivered: { cursor }, hasMore }
+      return { of, message: changedMessage(of, found), delivered: { cursor } }
     }
     position = next
-    if (!hasMore && webhook !== recorded) await record(of, {})
-    else if (!hasMore) await untilNews(next, waking.signal)
+    if (!hasMore) await untilNews(next, waking.signal)
     return undefined
   }
 
@@ -252,7 +238,7 @@ function followWebhook(first: StoredWebhook, options: FollowerOptions) {
     return !hasWaited
   }
 
-  async function deliver({ of, message, delivered, hasMore }: Next): Promise<void> {
+  async function deliver({ of, message, delivered }: Next): Promise<void> {
     const outcome = await post(message)
     if (cutting.signal.aborted) return
     if (typeof outcome === 'string' || outcome.status < 200 || outcome.status > 299) {
@@ -261,12 +247,6 @@ function followWebhook(first: StoredWebhook, options: FollowerOptions) {
       return
     }
     counts.delivered++
-    const isWorthCommit = of.failures > 0 || monotonicNow() - recordedAt >= RECORD_EVERY_MS
-    if (hasMore && !isWorthCommit && webhook === of) {
-      webhook = { ...of, ...delivered }
-      position = positionOf(webhook)
-      return
-    }
     const isRecorded = await record(of, { ...delivered, ...NO_FAILURE })
     if (isRecorded && of.failingSince !== undefined) log.info(who, 'webhook delivers again')
   }
@@ -309,8 +289,6 @@ function followWebhook(first: StoredWebhook, options: FollowerOptions) {
     if (!isRecorded) await pause(POLL_MS)
     if (!isRecorded || webhook !== of) return false
     webhook = progressed
-    recorded = progressed
-    recordedAt = monotonicNow()
     if ('cursor' in changed) position = positionOf(progressed)
     if (progressed.disabled !== undefined) leaving.abort()
     return true
@@ -327,7 +305,6 @@ function followWebhook(first: StoredWebhook, options: FollowerOptions) {
     update: (stored: StoredWebhook): void => {
       if (stored.revision === webhook.revision) return
       webhook = stored
-      recorded = stored
       position = positionOf(stored)
       retryAt = untilRetry(stored)
       waking.abort()
