@@ -65,12 +65,11 @@ describe.skipIf(!canStartClusters)('PGPASSFILE', () => {
     const { http } = await openTestApp({ env })
     await http.post('/users').send(newUserBody()).expect(201)
     rmSync(env.PGPASSFILE)
-    await queryPostgres(
-      cluster.url(),
-      `ALTER ROLE ann PASSWORD 'other';
-      SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'ann'`,
-    )
+    await queryPostgres(cluster.url(), `ALTER ROLE ann PASSWORD 'other'`)
+    const END_ALL = `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'ann'`
     await untilPasses(async () => {
+      // Another time, one that was being opened with the old password.
+      await queryPostgres(cluster.url(), END_ALL)
       const { body } = await http.post('/users').send(newUserBody()).expect(503)
       expect(body.reason).toBe('storage_unavailable')
     })
