@@ -96,7 +96,8 @@ const MAX_DELETED = 100
 /** The parameters of `DELETE /users`. */
 export const deletionParameters = z.strictObject({
   id: parameter(
-    idTexts(MAX_DELETED).pipe(z.array(z.string().meta({ type: 'integer' }))),
+    // Bruno fills in the example of a member, and without one an empty list.
+    idTexts(MAX_DELETED).pipe(z.array(z.string().meta({ type: 'integer', example: 7 }))),
     `The users to delete, at most ${MAX_DELETED}. May also be repeated, or sent as \`id[]\`.`,
     [7, 9],
   ),

@@ -33,7 +33,7 @@ export const agreement: readonly true[] = [
   true satisfies Same<Present<User>, Present<Schemas['User']>>,
   true satisfies Same<Present<NewUser>, Present<Schemas['NewUser']>>,
   true satisfies Same<Present<UserChange>, Present<Schemas['UserChange']>>,
-  true satisfies Same<KeysOf<Login>, KeysOf<Schemas['Login']>>,
+  true satisfies Same<KeysOf<Login>, KeysOf<Schemas['Login'] | Schemas['LoginById']>>,
   true satisfies Same<keyof UserQuery, keyof DocumentedQuery>,
   true satisfies Same<UserQuery['sort'], DocumentedQuery['sort'] | undefined>,
   true satisfies DocumentedQuery extends UserQuery ? true : false,
