@@ -42,5 +42,7 @@ test('followers of two services have exactly the users, beside slow and rolled b
     },
   })
   expect(restarts).toEqual([0, 0, 0, 0])
+  // What was written beside has no words.
+  expect(await run({ ...options, args: ['migrate', '--reindex'] })).toMatchObject({ code: 0 })
   expect(await run({ ...options, args: ['check'] })).toMatchObject({ code: 0 })
 })
