@@ -66,7 +66,7 @@ export interface BanStore {
   /** Lifts bans. Returns those that had not ended, the first to end first. */
   lift(selection: BanSelection): Promise<readonly Ban[]>
   /**
-   * The bans that any process has made, changed or lifted within the last ten seconds; `undefined` if they are so many that all
+   * The bans that any process has made, changed or lifted within the last ten seconds; `undefined` if there are too many, and all
    * should be read. Cheap: it is called twice a second.
    */
   recent(): Promise<readonly Ban[] | undefined>

@@ -69,8 +69,8 @@ const rulesOf = ({ lastGivenId, countLaterChanges }: CheckDialect) => ({
 })
 
 /**
- * Reads all rows of a database of this release. Returns a line for each rule that they break, and if there is none, and `words` is
- * given, whether a user has other words than the rules make.
+ * Reads all rows of a database of this release. Returns a line for each rule that they break. If they break none and `words` is
+ * given, it also compares the words of each user with those that the rules make.
  */
 export function* findRowFaults(dialect: CheckDialect, words?: WordDialect): Program<string[]> {
   let [broken, wrong] = [0, 0]

@@ -30,7 +30,7 @@ function errorsOf(body: { readonly users: unknown }): readonly FieldError[] {
   return messages.length > 0 ? [{ field: 'users', at: { pointer: '/users' }, messages }] : []
 }
 
-/** The body of each user of a batch. Throws `validation_failed` for a body that is none. */
+/** The body of each user of a batch. Throws `validation_failed` for a body that is not a batch. */
 export function requireBatch(
   body: unknown,
   { isStrict = false }: Handling,

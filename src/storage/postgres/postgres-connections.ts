@@ -27,7 +27,7 @@ export interface Session {
 }
 
 /**
- * A kind of work. Each may have so many connections at a time that none waits for those of another:
+ * A kind of work. Each has a share of the connections, so that none waits for those of another:
  * `short` reads of users, and short work on other tables;
  * `list` lists that an index answers;
  * `write` short writes of users, which throw at once what a lock of others makes the server throw. Other short work is repeated;

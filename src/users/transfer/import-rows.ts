@@ -59,7 +59,7 @@ function isShownTime(value: unknown): value is string {
 /** Seconds or milliseconds since 1970, of the years 2001 to 2286. */
 const EPOCH = /^[1-9]\d{9}(?:\d{3})?$/
 
-/** How MySQL says that there is none. */
+/** What MySQL writes for a missing date. */
 const ZERO_DATE = /^0000-00-00(?:T00:00:00(?:\.0+)?)?$/
 
 /** ISO 8601 for a time since 1970 or as databases and languages print it. Any other value stays as it is. */
