@@ -2,6 +2,7 @@
 import { copyFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { Database } from '../dist/storage/sqlite/sqlite-driver.js'
+import { wordsOfUser } from '../dist/users/words.js'
 import { CREATE_POSTGRES_TABLE, CREATE_TABLE } from './peers/users-table.mjs'
 import { runService } from './servers.mjs'
 
@@ -100,16 +101,19 @@ async function fillSqlite(url, size, isOurs) {
   if (!isOurs) database.exec(CREATE_TABLE)
   const dropped = database.prepare(SELECT_SQLITE_INDEXES).all()
   for (const { type, name } of dropped) database.exec(`DROP ${type} ${name}`)
-  const lower = isOurs ? ['name_lower, ', 'lower(@name), '] : ['', '']
+  const folded = isOurs ? ['name_lower, words, ', 'lower(@name), @words, '] : ['', '']
   const insert = database.prepare(`
-    INSERT INTO users (name, ${lower[0]}email, created_at, updated_at)
-    VALUES (@name, ${lower[1]}@email, @time, @time)`)
+    INSERT INTO users (name, ${folded[0]}email, created_at, updated_at)
+    VALUES (@name, ${folded[1]}@email, @time, @time)`)
   const insertAll = database.transaction(users => {
-    for (const user of users) insert.run(user)
+    for (const user of users) insert.run(isOurs ? { ...user, words: wordsOfUser(user) } : user)
   })
   for (const users of chunksOf(size)) insertAll(users)
   for (const { sql } of dropped) database.exec(sql)
-  if (isOurs) database.prepare('UPDATE users_summary SET user_count = ?').run(size)
+  if (isOurs) {
+    database.prepare('UPDATE users_summary SET user_count = ?').run(size)
+    database.exec(`INSERT INTO users_words (users_words) VALUES ('rebuild')`)
+  }
   database.pragma('journal_mode = WAL')
   database.close()
 }

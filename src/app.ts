@@ -26,7 +26,7 @@ import {
 } from './http/router.ts'
 import type { Limiter } from './limits/kinds/limiter.ts'
 import { type CheckReadiness, createHealthRouter, healthOperations } from './ops/health.ts'
-import { readVersion } from './package.ts'
+import { readVersion } from './platform/package.ts'
 import type { ChangeFeed } from './users/change-feed.ts'
 import { describeUserOperations } from './users/user-openapi.ts'
 import { createUserRouter } from './users/user-router.ts'

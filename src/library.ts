@@ -1,7 +1,8 @@
 import type { Logger } from 'pino'
 // Takes Node's clocks and timers before the program replaces them by those of a test.
-import './clocks.ts'
-import type { UserRecords, UserRecordsSettings } from './records.ts'
+import './platform/clocks.ts'
+import type { UserRecordsSettings } from './library/library-settings.ts'
+import type { UserRecords } from './library/open-library.ts'
 
 export { OperatorError } from './errors.ts'
 export type * from './limits/rules/limits-file.ts'
@@ -24,6 +25,6 @@ export async function createUserRecords(
   { logger }: UserRecordsOptions = {},
 ): Promise<UserRecords> {
   // Imported late: a limits file that imports `defineLimits` from here needs neither the database nor the server.
-  const { openRecords } = await import('./records.ts')
-  return openRecords(settings, logger)
+  const { openLibrary } = await import('./library/open-library.ts')
+  return openLibrary(settings, logger)
 }

@@ -8,55 +8,46 @@ const SOURCE = fileURLToPath(new URL('../src', import.meta.url))
 /** Which rooms each room may know; one without a row may know none. What is in a folder within a room is a room of its own. */
 const ALLOWED = tableOf(`
   main: cli
-  library: clocks errors limits/rules records
-  cli: access cli/limits cli/serve cli/terminal cli/transfer cli/webhooks config database-work errors limits
-      storage
-  records: config errors limits/kinds limits/rules open-database service
-  cli/serve: config errors limits/kinds management open-database open-limits open-passwords ops ops/management server
-      service
-  cli/limits: access cli/terminal clocks config errors limits limits/kinds limits/rules open-database open-limits server
-      service
-  service: access app clocks config limits limits/kinds open-database open-limits open-passwords ops ops/management
-      ops/metrics server storage users webhooks
+  cli: access cli/limits cli/serve cli/terminal cli/transfer cli/webhooks config errors limits storage wiring
   cli/webhooks: access cli/terminal errors storage users webhooks
-  cli/transfer: cli/terminal config errors files open-database open-transfer users/transfer
-  open-transfer: clocks config open-database open-passwords storage/sqlite users/passwords users/transfer
-  open-passwords: config users/passwords
-  open-limits: clocks config errors limits limits/kinds storage storage/redis
-  management: config limits ops/management server
-  database-work: config errors open-database storage storage/postgres/maintenance storage/sqlite/maintenance
-  storage/sqlite/maintenance: files storage storage/sqlite
+  cli/transfer: cli/terminal config errors users/transfer wiring
+  cli/serve: config errors limits/kinds ops ops/management server service wiring
+  cli/limits: access cli/terminal config errors limits limits/kinds limits/rules server service wiring
+  library: config errors limits/kinds limits/rules service wiring
+  cli/terminal: config errors storage wiring
+  service: access app config limits limits/kinds ops ops/management server storage users wiring
+  wiring: access config errors limits limits/kinds ops ops/management ops/metrics storage storage/postgres
+      storage/postgres/maintenance storage/redis storage/sqlite storage/sqlite/maintenance users users/passwords
+      users/transfer webhooks
+  storage/sqlite/maintenance: storage storage/sqlite
   storage/postgres/maintenance: config storage storage/postgres
-  ops/management: clocks config errors http http/fast http/pages limits limits/kinds limits/rules ops ops/metrics users
-      waiting webhooks
-  open-database: clocks config storage storage/postgres storage/sqlite
-  storage/sqlite: errors files limits native-package storage users users/transfer
-  storage/postgres: config errors limits storage users users/transfer waiting
+  ops/management: config errors http http/fast http/pages limits limits/kinds limits/rules ops ops/metrics server
+      users webhooks
+  storage/sqlite: errors limits storage users users/transfer
+  storage/postgres: config errors limits storage users users/transfer
   ops/metrics: http limits ops server storage webhooks
   storage: access errors limits users users/transfer webhooks
-  webhooks: errors users waiting
-  users/transfer: errors http users users/passwords
-  storage/redis: config limits limits/rules waiting
   app: access config http http/fast http/pages limits/kinds ops users
-  users: errors http http/openapi users/passwords waiting
-  ops: config http http/openapi waiting
+  users/transfer: errors http users users/passwords
+  storage/redis: config limits limits/rules
   limits/kinds: config errors http limits limits/rules
-  limits: errors http limits/rules waiting
+  webhooks: errors users
   http/pages: errors http http/openapi
-  users/passwords: errors users/passwords/digests
-  users/passwords/digests: native-package
-  server: config errors http http/fast
+  users: errors http http/openapi users/passwords
+  ops: config http http/openapi
+  limits: errors http limits/rules
   limits/rules: config http
   http/openapi: errors http
-  cli/terminal: config errors open-database storage
-  access: errors http waiting
-  native-package: errors
+  server: config errors http http/fast
+  access: errors http
   http: errors http/fast
+  users/passwords: errors users/passwords/digests
   http/fast: errors
+  platform: errors
   config: errors`)
 
 /** What any room may know, as it knows Node. */
-const GROUND = ['json', 'package', 'timers']
+const GROUND = ['platform']
 
 /** Files that may know a room which the rest of theirs may not. */
 const ONLY = tableOf(`
@@ -70,8 +61,8 @@ const ONLY = tableOf(`
 /** Files, or folders with all that is in them, that may import a package. */
 const PACKAGE_DOORS = tableOf(`
   better-sqlite3: storage/sqlite/sqlite-driver.ts
-  express: access/key-checks.ts http library.ts limits app.ts ops/health.ts ops/management server
-      records.ts service.ts users/change-feed.ts users/user-router.ts
+  express: access/key-checks.ts http library library.ts limits app.ts ops/health.ts ops/management server
+      service.ts users/change-feed.ts users/user-router.ts
   express-rate-limit: limits
   @redis/client: storage/redis
   pg: storage/postgres
@@ -100,7 +91,7 @@ function filesIn(folder: string): string[] {
     .map(file => file.split(sep).join('/'))
 }
 
-/** Its folder, however deep; a file at the top is a room of its own. */
+/** Its folder, however deep; a file at the top is a room of its own, with the folder of its name. */
 function roomOf(file: string): string {
   return file.includes('/') ? dirname(file) : file.replace(/\.ts$/, '')
 }
@@ -133,7 +124,7 @@ const uses = files.flatMap(({ file, room, targets }) =>
   targets
     .map(roomOf)
     .filter(known => known !== room && !GROUND.includes(known))
-    .map(known => ({ file, known, arrow: `${room} -> ${known}` })),
+    .map(known => ({ file, room, known, arrow: `${room} -> ${known}` })),
 )
 
 const allowed = [...ALLOWED].flatMap(([room, known]) => known.map(name => `${room} -> ${name}`))
@@ -198,6 +189,14 @@ test('limits are enforced by the middleware of express-rate-limit alone', () => 
   expect(using(/new ServiceError\('rate_limited'/)).toEqual([door])
 })
 
+test('only wiring/engines.ts names an engine', () => {
+  const naming = uses.filter(({ known, room }) => {
+    const isEngine = (name: string) => /^storage\/(?:sqlite|postgres)\b/.test(name)
+    return isEngine(known) && !isEngine(room)
+  })
+  expect([...new Set(naming.map(({ file }) => file))]).toEqual(['wiring/engines.ts'])
+})
+
 test('only main.ts touches the environment and the exit of the process', () => {
   const touching = files.filter(({ text }) => /process\.(env|exit)\b/.test(text))
   expect(touching.map(({ file }) => file)).toEqual(['main.ts'])
@@ -208,9 +207,10 @@ const TIMER =
 
 test('the service takes timers and clocks from timers.ts, where those of a test do not replace them', () => {
   const taking = files
-    .filter(({ file }) => !/^(?:cli\/|main\.ts$|timers\.ts$)/.test(file))
+    .filter(({ file }) => !/^(?:cli\/|main\.ts$|platform\/timers\.ts$)/.test(file))
     .filter(({ text, imports }) => {
-      const [, taken = ''] = /^import \{([^}]*)\} from '[./]+timers\.ts'$/m.exec(text) ?? []
+      const [, taken = ''] =
+        /^import \{([^}]*)\} from '[./]+(?:platform\/)?timers\.ts'$/m.exec(text) ?? []
       const code = text.replaceAll(/\/\*[\s\S]*?\*\/|^ *\/\/.*/gm, '')
       const names = code.match(TIMER) ?? []
       return (

@@ -1,5 +1,5 @@
 import { hash } from 'node:crypto'
-import { follow, repeat } from '../waiting/follow.ts'
+import { follow, repeat } from '../platform/follow.ts'
 import type { ApiKeyStore, Scope, StoredApiKey } from './api-key.ts'
 import { API_KEY_CHARS, isApiKey } from './api-key.ts'
 

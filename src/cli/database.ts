@@ -144,7 +144,7 @@ function copy(terminal: Terminal, { from, to }: CopyFlags): Promise<Outcome | nu
   const options = { unit: 'users copied or verified', hint }
   const startedAt = performance.now()
   return runTask(terminal, options, async ({ progress, signal }) => {
-    const { copyDatabases } = await import('../database-work.ts')
+    const { copyDatabases } = await import('../wiring/copy-databases.ts')
     const copied = await copyDatabases({
       ...{ from, to, signal, environment: terminal.environment },
       onProgress: ({ step, users, totalUsers }) => {
@@ -201,7 +201,7 @@ async function runOnDatabase(
   options: TaskOptions,
   work: (tasks: DatabaseTasks, task: Task) => Promise<Outcome>,
 ): Promise<Outcome | number> {
-  const { withDatabaseTasks } = await import('../database-work.ts')
+  const { withDatabaseTasks } = await import('../wiring/open-storage.ts')
   const { readConfig } = await import('./terminal/read-config.ts')
   const config = readConfig(terminal)
   return runTask(terminal, options, task => withDatabaseTasks(config, tasks => work(tasks, task)))

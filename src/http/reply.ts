@@ -1,6 +1,6 @@
 import type { Request, Response } from 'express'
 import type { ErrorCode } from '../errors.ts'
-import { clearTimeout, setTimeout } from '../timers.ts'
+import { clearTimeout, setTimeout } from '../platform/timers.ts'
 import { writeFlatHead } from './fast/flat-head.ts'
 import { sendTogether } from './fast/send-together.ts'
 

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Request, RequestHandler } from 'express'
 import type { Logger } from 'pino'
 import type { ErrorCode } from '../errors.ts'
-import { performance } from '../timers.ts'
+import { performance } from '../platform/timers.ts'
 import { traceIdOf } from './headers.ts'
 
 /** What the log line says of a request. */

@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import type { Request, Response } from 'express'
-import { clearInterval, performance, setInterval } from '../timers.ts'
+import { clearInterval, performance, setInterval } from '../platform/timers.ts'
 import { beginReply, breakOff, type Reply } from './reply.ts'
 
 /** How long a client may take nothing of what is sent to it. */

@@ -1,6 +1,6 @@
-import { clearInterval, setInterval } from '../timers.ts'
-import { repeat } from '../waiting/follow.ts'
-import { withinPatience } from '../waiting/patience.ts'
+import { repeat } from '../platform/follow.ts'
+import { withinPatience } from '../platform/patience.ts'
+import { clearInterval, setInterval } from '../platform/timers.ts'
 import { type Ban, type BanKey, type BanStore, remainingOf } from './ban-store.ts'
 import { createRuleMaps } from './rule-maps.ts'
 

@@ -1,5 +1,5 @@
-import { clearTimeout, setTimeout } from '../timers.ts'
-import { createPatience } from '../waiting/patience.ts'
+import { createPatience } from '../platform/patience.ts'
+import { clearTimeout, setTimeout } from '../platform/timers.ts'
 import type { CounterStore, CountingRule } from './counter-store.ts'
 
 export interface FallbackCounterStoreOptions {

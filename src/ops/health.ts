@@ -6,7 +6,7 @@ import { RETRY_AFTER } from '../http/openapi/operation.ts'
 import { type QueryParameter, queryParameters } from '../http/query.ts'
 import { jsonReply, type Reply } from '../http/reply.ts'
 import { createRouter, type RouteParts } from '../http/router.ts'
-import { withinPatience } from '../waiting/patience.ts'
+import { withinPatience } from '../platform/patience.ts'
 
 const HEALTH = {
   method: 'get',

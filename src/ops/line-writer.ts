@@ -1,6 +1,6 @@
 import { fstatSync, writeSync, writev } from 'node:fs'
 import { isatty } from 'node:tty'
-import { performance, setInterval, setTimeout, sleep } from '../timers.ts'
+import { performance, setInterval, setTimeout, sleep } from '../platform/timers.ts'
 
 /**
  * Lines are collected up to this size, because a write per line would cost as much as reading a user. Files are

@@ -1,5 +1,5 @@
 import type { Application, Request, Response } from 'express'
-import { performance, setImmediate } from '../timers.ts'
+import { performance, setImmediate } from '../platform/timers.ts'
 import type { Connection } from './connections.ts'
 
 /** A server refuses requests and closes connections beyond these numbers. */

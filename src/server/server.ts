@@ -5,7 +5,7 @@ import { isLoopback } from '../config/values.ts'
 import { createExpressServer } from '../http/fast/express-server.ts'
 import { allowFlatHeads } from '../http/fast/flat-head.ts'
 import { TAKE_MS } from '../http/stream.ts'
-import { clearInterval, setInterval } from '../timers.ts'
+import { clearInterval, setInterval } from '../platform/timers.ts'
 import { type Capacity, createAdmission, createPipelining } from './admission.ts'
 import { type ClientErrorOptions, createClientErrorListener } from './client-errors.ts'
 import {

@@ -1,6 +1,6 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
-import { nextTurn, performance, sleep } from '../timers.ts'
+import { nextTurn, performance, sleep } from '../platform/timers.ts'
 import { type Connections, isIdle } from './connections.ts'
 
 /** Whether a service is stopping, and which connections came too late to be served. */

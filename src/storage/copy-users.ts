@@ -1,6 +1,6 @@
 import { hash, randomUUID } from 'node:crypto'
 import { ServiceError } from '../errors.ts'
-import { nextTurn } from '../timers.ts'
+import { nextTurn } from '../platform/timers.ts'
 import { MAX_ID } from '../users/stored-user.ts'
 import type { UserQuery } from '../users/user-repository.ts'
 import { COPIED_PARTS, type CopiedPart, USERS } from './copied-parts.ts'

@@ -1,5 +1,5 @@
 import type { Ban, BanQuery, BanSelection, BanStore } from '../limits/ban-store.ts'
-import { nextTurn } from '../timers.ts'
+import { nextTurn } from '../platform/timers.ts'
 import { joinCalls } from './join-calls.ts'
 import { ask, type Program } from './programs.ts'
 import type { SharedStatements } from './storage.ts'

@@ -1,5 +1,5 @@
 import { ServiceError } from '../errors.ts'
-import { performance, sleep } from '../timers.ts'
+import { performance, sleep } from '../platform/timers.ts'
 import { WORDS_VERSION, wordsOfUser } from '../users/words.ts'
 import { ask, type Program } from './programs.ts'
 import type { FoldingProgress, OpenStorageOptions, SharedStatements } from './storage.ts'

@@ -1,5 +1,5 @@
 import { ServiceError } from '../errors.ts'
-import { setImmediate } from '../timers.ts'
+import { setImmediate } from '../platform/timers.ts'
 
 /** Whether work failed because the database cannot be used now. */
 export function isOutage(error: unknown): error is ServiceError {

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
-import { PACKAGE_ROOT } from '../package.ts'
+import { PACKAGE_ROOT } from '../platform/package.ts'
 import type { MigrationStatus } from './database-tasks.ts'
 import { UNRELEASED, UnusableDatabase } from './unusable-database.ts'
 

@@ -119,6 +119,13 @@ export interface StorageEngine {
   exists(): Promise<boolean>
   /** Throws `UnusableDatabase`, and then leaves the database as it was. */
   open(options: OpenStorageOptions): Promise<Storage>
+  /** The path of its file; `undefined` without one. */
+  readonly file: string | undefined
   /** Whether a path leads to a file of the database, there or not. Commands must not use it for anything else. */
   ownsFile(path: string): boolean
+  /**
+   * Lets it keep its temporary files where the database is, by the variables of this process, unless they name another place:
+   * they hold users, and /tmp may be small, or in memory. Called before the database is first used.
+   */
+  keepTemporaryFiles(environment: Record<string, string | undefined>): void
 }

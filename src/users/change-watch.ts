@@ -1,4 +1,4 @@
-import { clearTimeout, nextTurn, performance, setTimeout, sleep } from '../timers.ts'
+import { clearTimeout, nextTurn, performance, setTimeout, sleep } from '../platform/timers.ts'
 import { type ChangePosition, isAfter, type UserChanges } from './user-changes.ts'
 
 /** How soon a change by another process is noticed. */

@@ -1,5 +1,5 @@
 import { type FieldError, ServiceError } from '../errors.ts'
-import { isObject } from '../json.ts'
+import { isObject } from '../platform/json.ts'
 
 /** `isStrict` rejects attributes that no user has, which are ignored otherwise. */
 export interface Handling {

@@ -1,4 +1,4 @@
-import { repeat } from '../waiting/follow.ts'
+import { repeat } from '../platform/follow.ts'
 import type { UserJson } from './user-repository.ts'
 
 /** A position in the feed. Later changes have later positions. */

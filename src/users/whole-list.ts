@@ -1,7 +1,7 @@
 import { stringify } from 'csv-stringify/sync'
 import { ServiceError } from '../errors.ts'
 import type { SentParameter } from '../http/query.ts'
-import { nextTurn } from '../timers.ts'
+import { nextTurn } from '../platform/timers.ts'
 import { parseWholeList } from './list-query.ts'
 import type { ScannedUsers, UserRepository, UserScan } from './user-repository.ts'
 

@@ -1,7 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import type { Logger } from 'pino'
 import { ServiceError } from '../errors.ts'
-import { sleep } from '../timers.ts'
+import { repeat } from '../platform/follow.ts'
+import { sleep } from '../platform/timers.ts'
 import { decodeChangeCursor, encodeChangeCursor } from '../users/cursor.ts'
 import {
   type ChangePage,
@@ -9,7 +10,6 @@ import {
   timeOf,
   type UserChanges,
 } from '../users/user-changes.ts'
-import { repeat } from '../waiting/follow.ts'
 import { createLease } from './delivery-lease.ts'
 import { nextRetryMs } from './retry-steps.ts'
 import { type StoredWebhook, shownUrl, type WebhookProgress, type WebhookStore } from './webhook.ts'

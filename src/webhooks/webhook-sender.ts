@@ -2,8 +2,8 @@ import { lookup } from 'node:dns'
 import { type ClientRequest, Agent as HttpAgent, request as httpRequest } from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { BlockList, isIP, type LookupFunction } from 'node:net'
-import { readVersion } from '../package.ts'
-import { clearTimeout, setTimeout } from '../timers.ts'
+import { readVersion } from '../platform/package.ts'
+import { clearTimeout, setTimeout } from '../platform/timers.ts'
 
 /** What is kept of an answer. */
 export interface Receipt {

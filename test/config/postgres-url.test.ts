@@ -9,7 +9,7 @@ import {
   loadConfig,
   readSettings,
 } from '../../src/config/settings.ts'
-import { readRecordSettings } from '../../src/records.ts'
+import { readLibrarySettings } from '../../src/library/library-settings.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { NO_DOTENV, problemsOf } from '../support/problems-of.ts'
 import { readProject } from '../support/project.ts'
@@ -292,9 +292,9 @@ describe('variables of libpq', () => {
   test('are not read by the library', async () => {
     vi.stubEnv('PGUSER', 'bob')
     onTestFinished(() => void vi.unstubAllEnvs())
-    const { config } = await readRecordSettings({ DATABASE_URL: new URL('postgres://h/users') })
+    const { config } = await readLibrarySettings({ DATABASE_URL: new URL('postgres://h/users') })
     expect(config.database).toMatchObject({ user: SYSTEM_USER, ...one('h') })
     const settings = { DATABASE_URL: 'postgres://h', PGUSER: 'bob' }
-    await expect(readRecordSettings(settings)).rejects.toThrow('PGUSER is not a setting')
+    await expect(readLibrarySettings(settings)).rejects.toThrow('PGUSER is not a setting')
   })
 })

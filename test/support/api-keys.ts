@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import type { ApiKeyStore } from '../../src/access/api-key.ts'
 import { createApiKey, hashApiKey, SCOPES, type Scope } from '../../src/access/api-key.ts'
 import { loadConfig } from '../../src/config/settings.ts'
-import { openStorageForCommand } from '../../src/open-database.ts'
+import { openStorageForCommand } from '../../src/wiring/open-storage.ts'
 
 export interface TestKey {
   readonly name?: string

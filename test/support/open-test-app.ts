@@ -5,12 +5,12 @@ import pino from 'pino'
 import supertest from 'supertest'
 import { onTestFinished } from 'vitest'
 import { openManagementPort, stopPorts } from '../../src/cli/serve/ports.ts'
-import { createClocks } from '../../src/clocks.ts'
 import { type Environment, loadConfig } from '../../src/config/settings.ts'
 import type { OperatorError } from '../../src/errors.ts'
 import type { BanControl } from '../../src/limits/ban-control.ts'
 import type { LimitsReport } from '../../src/limits/tallies.ts'
 import type { Operations } from '../../src/ops/management/operations-router.ts'
+import { createClocks } from '../../src/platform/clocks.ts'
 import type { Timeouts } from '../../src/server/server.ts'
 import { openService } from '../../src/service.ts'
 import { addKey, type TestKey } from './api-keys.ts'
@@ -118,9 +118,9 @@ export async function openTestApp(
   atEnd(async () => {
     await stop(0)
   })
-  const { reloadLimits } = service
+  const { reload: reloadLimits, bans } = service.limits
   const limitsReport = () => {
-    const report = service.limitsReport()
+    const report = service.limits.report()
     if (report === undefined) throw new Error('the service has no limits')
     return report
   }
@@ -130,7 +130,7 @@ export async function openTestApp(
   return {
     ...{ url, port, databaseUrl, managementUrl, limitsPath, http, logLines, logText },
     ...{ bearers, reloadLimits, limitsReport, stop },
-    bans: () => service.bans,
+    bans: () => bans,
   }
 }
 

@@ -11,8 +11,8 @@ import {
 } from '../../limits/ban-store.ts'
 import { checkBanOrder } from '../../limits/kinds/ban-orders.ts'
 import { possibleKeys } from '../../limits/rules/client-key.ts'
-import { openStorageForCommand } from '../../open-database.ts'
-import { readLimits } from '../../open-limits.ts'
+import { readLimits } from '../../wiring/open-limits.ts'
+import { openStorageForCommand } from '../../wiring/open-storage.ts'
 import { readConfig } from '../terminal/read-config.ts'
 import {
   EXIT,

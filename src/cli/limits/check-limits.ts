@@ -3,7 +3,7 @@ import { OperatorError } from '../../errors.ts'
 import { type PlainRule, plainRules } from '../../limits/kinds/describe-rules.ts'
 import type { CheckedLimits } from '../../limits/kinds/kinds.ts'
 import { findWarnings } from '../../limits/kinds/rule-warnings.ts'
-import { readLimits } from '../../open-limits.ts'
+import { readLimits } from '../../wiring/open-limits.ts'
 import { readConfig } from '../terminal/read-config.ts'
 import { notify, type Outcome, type Terminal, textInWords } from '../terminal/terminal.ts'
 

@@ -1,10 +1,11 @@
 import { setImmediate } from 'node:timers/promises'
 import pino from 'pino'
 import { SCOPES } from '../../access/api-key.ts'
-import { createClocks } from '../../clocks.ts'
 import { durationMs } from '../../config/values.ts'
 import type { RuleReport } from '../../limits/tallies.ts'
+import { createClocks } from '../../platform/clocks.ts'
 import { openService, type ServiceOptions } from '../../service.ts'
+import { EMPTY_DATABASE } from '../../wiring/engines.ts'
 import { readConfig } from '../terminal/read-config.ts'
 import {
   EXIT,
@@ -66,7 +67,6 @@ async function sendAll(
   request: TrialRequest,
   { times, everyMs }: { readonly times: number; readonly everyMs: number },
 ): Promise<readonly TrialResult[]> {
-  const inMemory = { kind: 'sqlite', url: ':memory:', path: ':memory:' } as const
   // Redis has its own clock, and counts for services that run.
   const cacheStore = config.cacheStore === 'none' ? 'none' : 'memory'
   const { key: name } = request
@@ -77,7 +77,7 @@ async function sendAll(
     config: {
       ...config,
       cacheStore,
-      database: inMemory,
+      database: EMPTY_DATABASE,
       trustProxy: false,
       allowedHosts: '*',
       apiKeys: 'off',
@@ -86,7 +86,7 @@ async function sendAll(
     clocks: createClocks({ now, monotonicNow: now, uptimeNow: now }),
     ...(name !== undefined && { keys: { recognise: () => ({ name, scopes: new Set(SCOPES) }) } }),
   })
-  const rulesNow = () => service.limitsReport()?.rules ?? []
+  const rulesNow = () => service.limits.report()?.rules ?? []
   const results: TrialResult[] = []
   try {
     for (let number = 1; number <= times; number++) {

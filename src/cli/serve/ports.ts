@@ -50,7 +50,7 @@ export async function openManagementPort(options: ManagementPortOptions) {
   const { config, log, operations } = options
   const { managementHost: host, managementPort: port, managementToken: token } = config
   if (port === undefined || operations === undefined) return undefined
-  const { createManagementServer } = await import('../../management.ts')
+  const { createManagementServer } = await import('../../ops/management/management-server.ts')
   const server = createManagementServer({
     ...{ config, log, operations },
     maxConnections: MANAGEMENT_CONNECTIONS,

@@ -6,11 +6,11 @@ import { unknownInWords } from '../../config/did-you-mean.ts'
 import { type Config, type Environment, readSettings } from '../../config/settings.ts'
 import { OperatorError } from '../../errors.ts'
 import type { CheckedLimits } from '../../limits/kinds/kinds.ts'
-import { keepTemporaryFilesBy } from '../../open-database.ts'
-import { openPasswords } from '../../open-passwords.ts'
 import { createLogger, type FlushableLogger } from '../../ops/logger.ts'
-import { readVersion } from '../../package.ts'
+import { readVersion } from '../../platform/package.ts'
 import { openService, type Service } from '../../service.ts'
+import { engineOf } from '../../wiring/engines.ts'
+import { openPasswords } from '../../wiring/open-passwords.ts'
 import {
   MANAGEMENT_CONNECTIONS,
   type ManagementPort,
@@ -52,7 +52,7 @@ export async function serve(
   let signals: Signals | undefined
   try {
     const settings = await loadLimits(read)
-    keepTemporaryFilesBy(settings.config.database, environment)
+    engineOf(settings.config.database).keepTemporaryFiles(environment)
     // Not before: only the default action ends a process in which a module of limits never ends.
     signals = watchSignals(isHangup ? [...STOP_SIGNALS, 'SIGHUP'] : STOP_SIGNALS)
     const openFiles = readOpenFilesLimit()
@@ -86,8 +86,8 @@ async function loadLimits({ config, problems, unknown }: ReturnType<typeof readS
   }
   if (config.limitsFile !== undefined) {
     try {
-      // Imported only if there are rules, as in `service.ts`.
-      const { readLimits } = await import('../../open-limits.ts')
+      // Imported only if there are rules, as in `wiring/own-limits.ts`.
+      const { readLimits } = await import('../../wiring/open-limits.ts')
       limits = await readLimits(config.limitsFile)
     } catch (error) {
       addMistakes(error)
@@ -113,7 +113,7 @@ async function openAndServe(parts: ServeParts): Promise<number> {
   const { config, limits, logger, signals, reloads } = parts
   const { log, release } = logger
   const opening = openService({ config, log, limits }).then(async service => {
-    reloads.begin(service.reloadLimits)
+    reloads.begin(service.limits.reload)
     const crash = awaitCrash(log)
     return { service, crash, management: await listenOrClose(parts, service) }
   })

@@ -1,11 +1,8 @@
 import { unknownInWords } from '../../config/did-you-mean.ts'
 import { type Config, loadConfig } from '../../config/settings.ts'
-import {
-  type CommandStorageOptions,
-  keepTemporaryFilesBy,
-  openStorageForCommand,
-} from '../../open-database.ts'
 import type { Storage } from '../../storage/storage.ts'
+import { engineOf } from '../../wiring/engines.ts'
+import { type CommandStorageOptions, openStorageForCommand } from '../../wiring/open-storage.ts'
 import { notify, type Terminal } from './terminal.ts'
 
 /**
@@ -15,7 +12,7 @@ import { notify, type Terminal } from './terminal.ts'
 export function readConfig(terminal: Terminal): Config {
   const { environment } = terminal
   const config = loadConfig(environment, undefined, name => notify(terminal, unknownInWords(name)))
-  keepTemporaryFilesBy(config.database, environment)
+  engineOf(config.database).keepTemporaryFiles(environment)
   return config
 }
 

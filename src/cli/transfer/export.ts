@@ -4,9 +4,14 @@ import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 import { stringify } from 'csv-stringify/sync'
 import { OperatorError, ServiceError } from '../../errors.ts'
-import { partialNameOf, removeLeftovers, syncFile, syncFolder } from '../../files/durable-files.ts'
-import { openStorageForCommand } from '../../open-database.ts'
+import {
+  partialNameOf,
+  removeLeftovers,
+  syncFile,
+  syncFolder,
+} from '../../platform/durable-files.ts'
 import { partsToExport, USER_COLUMNS } from '../../users/transfer/user-export.ts'
+import { openStorageForCommand } from '../../wiring/open-storage.ts'
 import { readConfig } from '../terminal/read-config.ts'
 import { runTask } from '../terminal/run-task.ts'
 import {

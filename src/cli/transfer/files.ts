@@ -2,8 +2,8 @@ import { accessSync, appendFileSync, constants, statSync, truncateSync } from 'n
 import { dirname } from 'node:path'
 import type { Config } from '../../config/settings.ts'
 import { OperatorError } from '../../errors.ts'
-import { isFileOfDatabase } from '../../open-database.ts'
 import type { RejectsSink } from '../../users/transfer/user-import.ts'
+import { engineOf } from '../../wiring/engines.ts'
 import { toWriteError, UsageError } from '../terminal/terminal.ts'
 import { STANDARD_STREAM } from './format.ts'
 
@@ -12,7 +12,7 @@ import { STANDARD_STREAM } from './format.ts'
  * the process holds on it.
  */
 export function requireOtherFile(file: string, config: Config): void {
-  if (file === STANDARD_STREAM || !isFileOfDatabase(file, config)) return
+  if (file === STANDARD_STREAM || !engineOf(config.database).ownsFile(file)) return
   throw new UsageError(`${file} is the database, or a file that belongs to it`)
 }
 

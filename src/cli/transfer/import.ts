@@ -1,10 +1,10 @@
 import { resolve } from 'node:path'
 import { OperatorError } from '../../errors.ts'
-import { isSameFile } from '../../files/durable-files.ts'
-import { openUserImport } from '../../open-transfer.ts'
+import { isSameFile } from '../../platform/durable-files.ts'
 import type { RejectedRow } from '../../users/transfer/import-rows.ts'
 import type { ImportResult } from '../../users/transfer/user-import.ts'
 import type { ConflictPolicy } from '../../users/transfer/user-import-store.ts'
+import { openUserImport } from '../../wiring/open-import.ts'
 import { readConfig } from '../terminal/read-config.ts'
 import { runTask } from '../terminal/run-task.ts'
 import {

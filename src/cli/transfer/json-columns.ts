@@ -1,4 +1,4 @@
-import { isObject } from '../../json.ts'
+import { isObject } from '../../platform/json.ts'
 import { IMPORT_COLUMNS, type ImportRecord } from '../../users/transfer/import-rows.ts'
 import { type Choice, ColumnsError, chooseColumns, describeChoice } from './choose-columns.ts'
 import { type ColumnOptions, fieldValue, listed, nameFromEmail, quoted } from './column-options.ts'

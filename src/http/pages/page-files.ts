@@ -2,7 +2,7 @@ import { readFile } from 'node:fs/promises'
 import { extname } from 'node:path'
 import type { Request } from 'express'
 import { ServiceError } from '../../errors.ts'
-import { PACKAGE_ROOT } from '../../package.ts'
+import { PACKAGE_ROOT } from '../../platform/package.ts'
 import { HTML_TYPE } from '../negotiation.ts'
 import type { Reply } from '../reply.ts'
 

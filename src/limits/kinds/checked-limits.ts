@@ -1,5 +1,5 @@
 import { nearest } from '../../config/did-you-mean.ts'
-import { isObject } from '../../json.ts'
+import { isObject } from '../../platform/json.ts'
 import type { RuleKind } from '../rules/filter-rule.ts'
 import type { JsonPath, LineOf } from '../rules/json-lines.ts'
 import { type CheckedLimits, KINDS, RULE_KINDS } from './kinds.ts'

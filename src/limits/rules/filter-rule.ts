@@ -1,6 +1,6 @@
 import type { Request } from 'express'
 import type { z } from 'zod'
-import { isObject } from '../../json.ts'
+import { isObject } from '../../platform/json.ts'
 import type { KeyOf } from './client-key.ts'
 import type { Answer, Key, LimitsFile } from './limits-file.ts'
 import { combineMatchers, type MatchTests, matchShape, type RequestTest } from './matchers.ts'

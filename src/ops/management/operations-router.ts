@@ -1,6 +1,5 @@
 import type { Request, Router } from 'express'
 import { z } from 'zod'
-import type { Clocks } from '../../clocks.ts'
 import {
   checkQuery,
   instantMs,
@@ -14,8 +13,9 @@ import { accept, acceptJson, createRouter, type RouteParts } from '../../http/ro
 import type { BanControl } from '../../limits/ban-control.ts'
 import { type Ban, jsonOf } from '../../limits/ban-store.ts'
 import type { RuleChanges } from '../../limits/kinds/limiter.ts'
+import type { Clocks } from '../../platform/clocks.ts'
+import { withinPatience } from '../../platform/patience.ts'
 import type { UserRouterOptions } from '../../users/user-router.ts'
-import { withinPatience } from '../../waiting/patience.ts'
 import type { ShownWebhook } from '../../webhooks/describe-webhooks.ts'
 import type { CheckReadiness } from '../health.ts'
 import { type Metrics, PROMETHEUS_TYPE } from '../metrics/create-metrics.ts'

@@ -1,5 +1,5 @@
 import type { RuleReport } from '../../limits/tallies.ts'
-import { readVersion } from '../../package.ts'
+import { readVersion } from '../../platform/package.ts'
 import type { ShownWebhook } from '../../webhooks/describe-webhooks.ts'
 import type { MetricsReport } from '../metrics/create-metrics.ts'
 import {

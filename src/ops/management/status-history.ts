@@ -1,5 +1,5 @@
-import type { Clocks } from '../../clocks.ts'
-import { clearInterval, setInterval } from '../../timers.ts'
+import type { Clocks } from '../../platform/clocks.ts'
+import { clearInterval, setInterval } from '../../platform/timers.ts'
 import { DURATION_BOUNDS } from '../metrics/create-metrics.ts'
 import { queuesOf, type ServiceCounts } from '../metrics/service-report.ts'
 

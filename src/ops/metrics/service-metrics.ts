@@ -1,4 +1,4 @@
-import { readVersion } from '../../package.ts'
+import { readVersion } from '../../platform/package.ts'
 import { queuesOf, type ServiceReport } from './service-report.ts'
 
 type Labels = Readonly<Record<string, string>>

@@ -1,7 +1,7 @@
 import type { LimitsReport } from '../../limits/tallies.ts'
+import { nextTurn, performance } from '../../platform/timers.ts'
 import type { HttpServer } from '../../server/server.ts'
 import type { Storage } from '../../storage/storage.ts'
-import { nextTurn, performance } from '../../timers.ts'
 import type { WebhookRunner } from '../../webhooks/webhook-runner.ts'
 import type { CheckReadiness } from '../health.ts'
 

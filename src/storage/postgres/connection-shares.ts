@@ -1,6 +1,6 @@
 import pg, { type PoolClient } from 'pg'
 import { ServiceError } from '../../errors.ts'
-import { setTimeout } from '../../timers.ts'
+import { setTimeout } from '../../platform/timers.ts'
 import { HostClient } from './host-client.ts'
 import { createHosts, type HostsOptions } from './hosts.ts'
 import type { Share } from './postgres-connections.ts'

@@ -1,5 +1,5 @@
-import { sleep } from '../../timers.ts'
-import { createPatience } from '../../waiting/patience.ts'
+import { createPatience } from '../../platform/patience.ts'
+import { sleep } from '../../platform/timers.ts'
 import { type JoinedCalls, type JoinOptions, joinCalls } from '../join-calls.ts'
 import type { WriteOptions } from './postgres-connections.ts'
 import { isCausedBy, LOCK_NOT_AVAILABLE, unavailable } from './postgres-errors.ts'

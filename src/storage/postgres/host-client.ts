@@ -1,5 +1,5 @@
 import pg from 'pg'
-import { createPatience, NoAnswer } from '../../waiting/patience.ts'
+import { createPatience, NoAnswer } from '../../platform/patience.ts'
 import { PostgresClient, type PostgresClientConfig } from './client-config.ts'
 import type { Row, Statement } from './postgres-connections.ts'
 import { explainRefusal, hideRows, isFatal, isPermanent } from './postgres-errors.ts'

@@ -1,5 +1,5 @@
 import type { PostgresLocation } from '../../config/postgres-url.ts'
-import { performance, sleep } from '../../timers.ts'
+import { performance, sleep } from '../../platform/timers.ts'
 import { createClientConfigs, type PostgresClientConfig } from './client-config.ts'
 import { type HostClient, openAnyClient } from './host-client.ts'
 import { unavailable } from './postgres-errors.ts'

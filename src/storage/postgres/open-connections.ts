@@ -1,5 +1,5 @@
-import { performance, sleep } from '../../timers.ts'
-import { createPatience, NoAnswer, withinPatience } from '../../waiting/patience.ts'
+import { createPatience, NoAnswer, withinPatience } from '../../platform/patience.ts'
+import { performance, sleep } from '../../platform/timers.ts'
 import { createCallGate } from '../call-gate.ts'
 import type { OpenStorageOptions } from '../storage.ts'
 import { type Call, createConnectionShares } from './connection-shares.ts'

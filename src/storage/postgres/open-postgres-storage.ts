@@ -1,5 +1,5 @@
 import type { PostgresLocation } from '../../config/postgres-url.ts'
-import { performance, sleep } from '../../timers.ts'
+import { performance, sleep } from '../../platform/timers.ts'
 import type { UserRepository } from '../../users/user-repository.ts'
 import { createCallGate, through } from '../call-gate.ts'
 import { createApiKeyStore } from '../create-api-key-store.ts'

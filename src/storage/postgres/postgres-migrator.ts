@@ -1,4 +1,4 @@
-import { performance, sleep } from '../../timers.ts'
+import { performance, sleep } from '../../platform/timers.ts'
 import type { MigrationStatus } from '../database-tasks.ts'
 import {
   type AppliedMigration,

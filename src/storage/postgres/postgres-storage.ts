@@ -14,6 +14,8 @@ export function createPostgresEngine(location: PostgresLocation): StorageEngine 
       const { openPostgresStorage } = await import('./open-postgres-storage.ts')
       return openPostgresStorage(location, options)
     },
+    file: undefined,
     ownsFile: () => false,
+    keepTemporaryFiles: () => {},
   }
 }

@@ -1,6 +1,6 @@
+import { NoAnswer, withinPatience } from '../../platform/patience.ts'
 import { MAX_ID } from '../../users/stored-user.ts'
 import type { UserChanges } from '../../users/user-changes.ts'
-import { NoAnswer, withinPatience } from '../../waiting/patience.ts'
 import {
   BASELINE_ROWS,
   type ChangeDialect,

@@ -1,6 +1,6 @@
 import { hash } from 'node:crypto'
 import { ServiceError } from '../../errors.ts'
-import { performance } from '../../timers.ts'
+import { performance } from '../../platform/timers.ts'
 import type { UserQuery, UserReads } from '../../users/user-repository.ts'
 import { namesOf } from '../list-plan.ts'
 import { createListPrograms, MAX_LIST_MS } from '../list-programs.ts'

@@ -4,7 +4,7 @@ import {
   createFallbackCounterStore,
   type FallbackCounterStore,
 } from '../../limits/fallback-counter-store.ts'
-import { clearInterval, setInterval } from '../../timers.ts'
+import { clearInterval, setInterval } from '../../platform/timers.ts'
 import { createCounterNames, createRedisCounterStore } from './redis-counter-store.ts'
 import { asUnusableRedis, reasonOf } from './redis-errors.ts'
 import { createRedisLink } from './redis-link.ts'

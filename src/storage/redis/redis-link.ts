@@ -1,6 +1,6 @@
 import type { RedisLocation } from '../../config/redis-url.ts'
-import { performance } from '../../timers.ts'
-import { withinPatience } from '../../waiting/patience.ts'
+import { withinPatience } from '../../platform/patience.ts'
+import { performance } from '../../platform/timers.ts'
 import { openRedisConnection, type Send } from './redis-connection.ts'
 import { countInRedis } from './redis-counter-store.ts'
 

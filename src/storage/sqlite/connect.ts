@@ -1,5 +1,5 @@
 import { statSync } from 'node:fs'
-import { sleep } from '../../timers.ts'
+import { sleep } from '../../platform/timers.ts'
 import { UnusableDatabase } from '../unusable-database.ts'
 import { Database } from './sqlite-driver.ts'
 import { IN_USE, isBusy } from './sqlite-errors.ts'

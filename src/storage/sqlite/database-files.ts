@@ -1,6 +1,6 @@
 import { readlinkSync, realpathSync, statSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
-import { isSameFile } from '../../files/durable-files.ts'
+import { isSameFile } from '../../platform/durable-files.ts'
 import type { StorageReport } from '../storage-report.ts'
 
 /** The path of a database in the memory of the process. */

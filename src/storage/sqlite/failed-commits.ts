@@ -1,4 +1,4 @@
-import { clearTimeout, performance, setTimeout } from '../../timers.ts'
+import { clearTimeout, performance, setTimeout } from '../../platform/timers.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database } from './sqlite-driver.ts'
 

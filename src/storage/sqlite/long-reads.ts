@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { ServiceError } from '../../errors.ts'
-import { hrtime, nextTurn, sleep } from '../../timers.ts'
+import { hrtime, nextTurn, sleep } from '../../platform/timers.ts'
 import { type Answer, createLongRunner, type LongStatement } from './long-runner.ts'
 import { CACHE_KIB } from './open-sqlite.ts'
 import { Database, DRIVER_PATH } from './sqlite-driver.ts'

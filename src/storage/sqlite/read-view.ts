@@ -1,4 +1,4 @@
-import { performance, setImmediate } from '../../timers.ts'
+import { performance, setImmediate } from '../../platform/timers.ts'
 import type { Database } from './sqlite-driver.ts'
 import { guardWork } from './sqlite-errors.ts'
 

@@ -1,6 +1,6 @@
 import { createRequire } from 'node:module'
 import type BetterSqlite3 from 'better-sqlite3'
-import { loadNativePackage } from '../../native-package.ts'
+import { loadNativePackage } from '../../platform/native-package.ts'
 
 /**
  * The release of better-sqlite3 for the running Node. Release 13 uses Node-API 10, which Node 20 lacks.

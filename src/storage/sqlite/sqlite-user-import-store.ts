@@ -1,4 +1,4 @@
-import { sleep } from '../../timers.ts'
+import { sleep } from '../../platform/timers.ts'
 import type { UserImportStore } from '../../users/transfer/user-import-store.ts'
 import {
   createUserImportStore,

@@ -1,4 +1,4 @@
-import { performance, setImmediate, setTimeout } from '../../timers.ts'
+import { performance, setImmediate, setTimeout } from '../../platform/timers.ts'
 import { createCallGate } from '../call-gate.ts'
 import type { OpenStorageOptions } from '../storage.ts'
 import { createFailedCommits } from './failed-commits.ts'

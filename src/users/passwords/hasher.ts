@@ -1,7 +1,7 @@
 import { createHmac, randomBytes } from 'node:crypto'
 import { availableParallelism } from 'node:os'
 import { ServiceError } from '../../errors.ts'
-import { performance, sleep } from '../../timers.ts'
+import { performance, sleep } from '../../platform/timers.ts'
 import type { PasswordBlocklist } from './blocklist.ts'
 import { DECOY, makeDigest } from './digests/argon2.ts'
 import type { Digest } from './digests/digest.ts'

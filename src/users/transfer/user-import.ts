@@ -1,6 +1,6 @@
 import { createHash, type Hash } from 'node:crypto'
 import { OperatorError, ServiceError } from '../../errors.ts'
-import { performance, sleep } from '../../timers.ts'
+import { performance, sleep } from '../../platform/timers.ts'
 import { EMAIL_TAKEN } from '../user-schemas.ts'
 import {
   type ImportRecord,

@@ -1,6 +1,6 @@
 import { existsSync, renameSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { removeLeftovers, syncFile, syncFolder } from '../../../files/durable-files.ts'
+import { removeLeftovers, syncFile, syncFolder } from '../../../platform/durable-files.ts'
 import type { BackupOptions } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { isFileOfDatabase } from '../database-files.ts'

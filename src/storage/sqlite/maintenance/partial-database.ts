@@ -1,5 +1,5 @@
 import { closeSync, openSync, rmSync } from 'node:fs'
-import { partialNameOf } from '../../../files/durable-files.ts'
+import { partialNameOf } from '../../../platform/durable-files.ts'
 import { COMPANIONS } from '../database-files.ts'
 import { Database } from '../sqlite-driver.ts'
 import { explainErrors } from '../sqlite-errors.ts'

@@ -16,7 +16,7 @@ import {
   removeLeftovers,
   syncFile,
   syncFolder,
-} from '../../../files/durable-files.ts'
+} from '../../../platform/durable-files.ts'
 import type { Restored } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
 import { openExclusively } from '../connect.ts'

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { loadNativePackage } from '../../../native-package.ts'
+import { loadNativePackage } from '../../../platform/native-package.ts'
 import { type Digest, MAX_MEMORY_KIB } from './digest.ts'
 import { decodeBase64, encodeBase64 } from './encodings.ts'
 

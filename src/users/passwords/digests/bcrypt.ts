@@ -1,5 +1,5 @@
 import { createHmac, hash } from 'node:crypto'
-import { loadNativePackage } from '../../../native-package.ts'
+import { loadNativePackage } from '../../../platform/native-package.ts'
 import type { Digest } from './digest.ts'
 
 const { verify } = loadNativePackage<typeof import('@node-rs/bcrypt')>('@node-rs/bcrypt')

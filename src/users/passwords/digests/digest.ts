@@ -1,4 +1,4 @@
-import { nextTurn } from '../../../timers.ts'
+import { nextTurn } from '../../../platform/timers.ts'
 
 /** A stored password, as its system made it. */
 export interface Digest {

@@ -1,4 +1,4 @@
-import { clearInterval, setInterval } from '../timers.ts'
+import { clearInterval, setInterval } from './timers.ts'
 export interface RepeatOptions {
   readonly work: () => Promise<void>
   readonly everyMs: number

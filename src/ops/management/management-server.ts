@@ -1,11 +1,11 @@
 import type { Logger } from 'pino'
-import type { Config } from './config/settings.ts'
-import { createHostLog } from './limits/rule-lines.ts'
-import { createManagementApp } from './ops/management/management-app.ts'
-import type { Operations } from './ops/management/operations-router.ts'
-import { createStatusHistory } from './ops/management/status-history.ts'
-import { createHttpServer, type HttpServer } from './server/server.ts'
-import { createStopping } from './server/stop.ts'
+import type { Config } from '../../config/settings.ts'
+import { createHostLog } from '../../limits/rule-lines.ts'
+import { createHttpServer, type HttpServer } from '../../server/server.ts'
+import { createStopping } from '../../server/stop.ts'
+import { createManagementApp } from './management-app.ts'
+import type { Operations } from './operations-router.ts'
+import { createStatusHistory } from './status-history.ts'
 
 export interface ManagementOptions {
   readonly config: Config

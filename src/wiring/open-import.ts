@@ -1,11 +1,12 @@
 import { availableParallelism } from 'node:os'
-import { createClocks } from './clocks.ts'
-import type { Config } from './config/settings.ts'
-import { openStorageForCommand } from './open-database.ts'
+import type { Config } from '../config/settings.ts'
+import { createClocks } from '../platform/clocks.ts'
+import { createTrialHasher } from '../users/passwords/hasher.ts'
+import { createImportRules } from '../users/transfer/import-rows.ts'
+import { type ImportOptions, runImport } from '../users/transfer/user-import.ts'
+import { openTrialImports } from './engines.ts'
 import { openPasswords } from './open-passwords.ts'
-import { createTrialHasher } from './users/passwords/hasher.ts'
-import { createImportRules } from './users/transfer/import-rows.ts'
-import { type ImportOptions, runImport } from './users/transfer/user-import.ts'
+import { openStorageForCommand } from './open-storage.ts'
 
 /** The default size of libuv's thread pool. */
 const MAX_HASHING_THREADS = 4
@@ -61,7 +62,6 @@ async function openStore(config: Config, isDryRun: boolean) {
 /** Only when it is used: commands on PostgreSQL run without the binary of better-sqlite3. */
 async function openTrial({ imports, close }: Awaited<ReturnType<typeof openStorageForCommand>>) {
   try {
-    const { openTrialImports } = await import('./storage/sqlite/trial-imports.ts')
     return await openTrialImports(imports, createClocks().now)
   } catch (error) {
     await close()

@@ -1,19 +1,14 @@
-import express, { type Application } from 'express'
-import pino, { type Logger } from 'pino'
-import { nearest, unknownInWords } from './config/did-you-mean.ts'
+import { nearest, unknownInWords } from '../config/did-you-mean.ts'
 import {
   type Config,
   checkSettings,
   describeProblem,
   VARIABLES,
   type VariableName,
-} from './config/settings.ts'
-import { OperatorError } from './errors.ts'
-import type { CheckedLimits } from './limits/kinds/kinds.ts'
-import type { LimitsFile } from './limits/rules/limits-file.ts'
-import { isInMemory } from './open-database.ts'
-import { openApp } from './service.ts'
-import { performance } from './timers.ts'
+} from '../config/settings.ts'
+import { OperatorError } from '../errors.ts'
+import type { CheckedLimits } from '../limits/kinds/kinds.ts'
+import type { LimitsFile } from '../limits/rules/limits-file.ts'
 
 /**
  * Settings under their names in the environment, as text or as their natural type. `.env.example` explains them and has their
@@ -46,80 +41,6 @@ export interface UserRecordsSettings {
   readonly MAX_WAITING_PASSWORDS?: string | number | undefined
 }
 
-/** The service inside another program. */
-export interface UserRecords {
-  /** For supertest, for `createServer` of `node:http`, or to mount: `parent.use('/api', app)`. */
-  readonly app: Application
-  /**
-   * Empties a database in memory and deletes all counters and bans. The next user gets the id 1 again.
-   * Rejects if the database is a file or `close` was called.
-   */
-  reset(): Promise<void>
-  /** Finishes the waiting writes and closes the database. Later requests get 503. May be called twice. */
-  close(): Promise<void>
-}
-
-/** The service without a server, for another program. Rejects with `OperatorError` if it cannot be opened. */
-export async function openRecords(
-  settings: UserRecordsSettings,
-  logger?: Logger,
-): Promise<UserRecords> {
-  const read = await readRecordSettings(settings)
-  const log = loggerOf(settings, logger)
-  let closed: Promise<void> | undefined
-  const isClosed = () => closed !== undefined
-  const stopping = { hasBegun: isClosed, begin: new Promise<void>(() => {}) }
-  const open = () => openApp({ ...read, log, stopping })
-  let records = await open()
-  let resetting = Promise.resolve()
-
-  const app = express()
-  app.disable('x-powered-by')
-  app.use((request, response) => {
-    request.arrival = { at: performance.now(), isTooLate: isClosed() }
-    // The outer application sets it, unless it has disabled that.
-    response.removeHeader('X-Powered-By')
-    // No `onLateRequest` here: the server of another program does not report late requests, so every request may be one.
-    records.readAnew()
-    records.app(request, response)
-  })
-
-  async function replace(): Promise<void> {
-    // `close` waits for this, and there is nobody left to empty it for.
-    if (isClosed()) return
-    const previous = records
-    records = await open()
-    await previous.close()
-  }
-
-  return {
-    app,
-
-    reset: () => {
-      if (!isInMemory(read.config)) {
-        const { url } = read.config.database
-        const why = `reset() empties databases in memory only, and not ${url}`
-        return Promise.reject(new Error(why))
-      }
-      if (isClosed()) return Promise.reject(new Error('reset() was called after close()'))
-      const done = resetting.then(replace)
-      resetting = done.catch(() => {})
-      return done
-    },
-
-    close: () => {
-      closed ??= resetting.then(() => records.close())
-      return closed
-    },
-  }
-}
-
-function loggerOf({ LOG_LEVEL: level }: UserRecordsSettings, logger: Logger | undefined): Logger {
-  // Without a stream of its own, pino would open standard output and watch the end of the process.
-  if (logger === undefined) return pino({ level: 'silent' }, { write: () => {} })
-  return level === undefined ? logger : logger.child({}, { level })
-}
-
 /** Settings of the server that listens. The program that mounts the service has a server of its own. */
 const OF_SERVER =
   /^(?:HOST|PORT|MANAGEMENT_\w+|(?:KEEP_ALIVE|SHUTDOWN)_TIMEOUT|MAX_(?:CONNECTIONS|EVENT_LOOP_DELAY|WAITING_REQUESTS))$/
@@ -130,14 +51,14 @@ const LISTS = [HOSTS, 'TRUST_PROXY', 'CORS_ORIGINS']
 
 const NAMES = [...Object.keys(VARIABLES), 'LIMITS'].filter(name => !OF_SERVER.test(name))
 
-export interface RecordSettings {
+export interface LibrarySettings {
   readonly config: Config
   /** The rules that were given instead of a file. */
   readonly limits: CheckedLimits | undefined
 }
 
 /** The settings of a service that runs inside another program. Throws `OperatorError` with a line for each mistake. */
-export async function readRecordSettings(settings: UserRecordsSettings): Promise<RecordSettings> {
+export async function readLibrarySettings(settings: UserRecordsSettings): Promise<LibrarySettings> {
   const { LIMITS: rules, ...others } = settings
   const all: string[] = []
   const texts: Record<string, string | undefined> = {}
@@ -152,11 +73,11 @@ export async function readRecordSettings(settings: UserRecordsSettings): Promise
   if (rules !== undefined && others.LIMITS_FILE !== undefined) {
     all.push('LIMITS and LIMITS_FILE were both given; rules come from one of them')
   }
-  // Imported only if there are rules, as in `service.ts`.
+  // Imported only if there are rules, as in `wiring/own-limits.ts`.
   const checked =
     rules === undefined
       ? undefined
-      : (await import('./limits/kinds/checked-limits.ts')).checkLimits(rules)
+      : (await import('../limits/kinds/checked-limits.ts')).checkLimits(rules)
   if (checked && 'mistakes' in checked) all.push(...checked.mistakes.map(line => `LIMITS: ${line}`))
   if (all.length > 0) throw new OperatorError(all)
   return { config, limits: checked && 'limits' in checked ? checked.limits : undefined }

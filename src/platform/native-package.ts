@@ -1,7 +1,7 @@
 import { createRequire } from 'node:module'
 import { basename, dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { OperatorError } from './errors.ts'
+import { OperatorError } from '../errors.ts'
 import { PACKAGE_ROOT } from './package.ts'
 
 const requirePackage = createRequire(import.meta.url)

@@ -1,19 +1,19 @@
 import type { Logger } from 'pino'
-import type { Clocks } from './clocks.ts'
-import { type Config, describeMistake, describeProblem } from './config/settings.ts'
-import { OperatorError, ServiceError } from './errors.ts'
-import { openBanList } from './limits/ban-list.ts'
-import { type CounterStore, forgetStrikes } from './limits/counter-store.ts'
-import { createBanControl } from './limits/kinds/ban-orders.ts'
-import { type CheckedLimits, NO_LIMITS } from './limits/kinds/kinds.ts'
-import { createLimiter, type Limiter, type RuleChanges } from './limits/kinds/limiter.ts'
-import { loadLimits } from './limits/kinds/load-limits.ts'
-import { findWarnings } from './limits/kinds/rule-warnings.ts'
-import { createMemoryCounterStore } from './limits/memory-counter-store.ts'
-import { createNotices } from './limits/notices.ts'
-import { createRefusedClients } from './limits/refused-clients.ts'
-import type { LimitsReport } from './limits/tallies.ts'
-import type { Storage } from './storage/storage.ts'
+import { type Config, describeMistake, describeProblem } from '../config/settings.ts'
+import { OperatorError, ServiceError } from '../errors.ts'
+import { openBanList } from '../limits/ban-list.ts'
+import { type CounterStore, forgetStrikes } from '../limits/counter-store.ts'
+import { createBanControl } from '../limits/kinds/ban-orders.ts'
+import { type CheckedLimits, NO_LIMITS } from '../limits/kinds/kinds.ts'
+import { createLimiter, type Limiter, type RuleChanges } from '../limits/kinds/limiter.ts'
+import { loadLimits } from '../limits/kinds/load-limits.ts'
+import { findWarnings } from '../limits/kinds/rule-warnings.ts'
+import { createMemoryCounterStore } from '../limits/memory-counter-store.ts'
+import { createNotices } from '../limits/notices.ts'
+import { createRefusedClients } from '../limits/refused-clients.ts'
+import type { LimitsReport } from '../limits/tallies.ts'
+import type { Clocks } from '../platform/clocks.ts'
+import type { Storage } from '../storage/storage.ts'
 
 export interface LimitsOptions {
   readonly config: Config
@@ -88,8 +88,8 @@ async function openCounters({ config, clocks, log, storage }: LimitsOptions): Pr
   // The settings say that both come together.
   if (location === undefined || config.cacheStore === 'memory') return { ...alone, store: local }
   // Imported only if it is used: the client takes 18 MB and a tenth of a second.
-  const { openRedisCounters } = await import('./storage/redis/open-redis-counters.ts')
-  const { UnusableRedis } = await import('./storage/redis/redis-errors.ts')
+  const { openRedisCounters } = await import('../storage/redis/open-redis-counters.ts')
+  const { UnusableRedis } = await import('../storage/redis/redis-errors.ts')
   try {
     const store = await openRedisCounters({
       ...{ location, prefix, local, steadyNow: clocks.steadyNow },

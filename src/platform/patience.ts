@@ -1,4 +1,4 @@
-import { performance, setImmediate, setTimeout } from '../timers.ts'
+import { performance, setImmediate, setTimeout } from './timers.ts'
 /** Why a wait ended without an answer. */
 export class NoAnswer extends Error {}
 

@@ -1,6 +1,6 @@
-import { type Config, describeProblem } from './config/settings.ts'
-import { openPasswordBlocklist } from './users/passwords/blocklist.ts'
-import { createPasswordHasher, type HasherOptions } from './users/passwords/hasher.ts'
+import { type Config, describeProblem } from '../config/settings.ts'
+import { openPasswordBlocklist } from '../users/passwords/blocklist.ts'
+import { createPasswordHasher, type HasherOptions } from '../users/passwords/hasher.ts'
 
 /** Opens the hasher with the file of PASSWORD_BLOCKLIST, if it is set. Rejects with `OperatorError` if that cannot be used. */
 export async function openPasswords(
