@@ -15,7 +15,7 @@ const ALLOWED = tableOf(`
   cli/limits: access cli/terminal config errors limits limits/kinds limits/rules server service wiring
   library: config errors limits/kinds limits/rules service wiring
   cli/terminal: config errors storage wiring
-  service: access app config limits limits/kinds ops ops/management server storage users wiring
+  service: access app config http limits/kinds ops ops/management server storage users wiring
   wiring: access config errors limits limits/kinds ops ops/management ops/metrics storage storage/postgres
       storage/postgres/maintenance storage/redis storage/sqlite storage/sqlite/maintenance users users/passwords
       users/transfer webhooks
@@ -29,7 +29,7 @@ const ALLOWED = tableOf(`
   storage: access errors limits users users/transfer webhooks
   app: access config http http/fast http/pages limits/kinds ops users
   users/transfer: errors http users users/passwords
-  storage/redis: config limits limits/rules
+  storage/redis: config limits
   limits/kinds: config errors http limits limits/rules
   webhooks: errors users
   http/pages: errors http http/openapi

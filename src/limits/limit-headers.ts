@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { Request } from 'express'
-import { memoize } from './rules/memoize.ts'
+import { memoize } from '../platform/memoize.ts'
 import { factsOf } from './rules/request-facts.ts'
 
 const partitionOf = memoize(hashPartition)

@@ -3,8 +3,8 @@ import { isIP } from 'node:net'
 import type { Request, RequestHandler } from 'express'
 import { hasLostAddress } from '../http/forwarded.ts'
 import { logText } from '../http/request-log.ts'
+import { createThrottledLog, type ThrottledLogOptions } from '../http/throttled-log.ts'
 import type { BanKey } from './ban-store.ts'
-import { createRuleLines, type RuleLinesOptions } from './rule-lines.ts'
 import { type NamedRule, type RuleType, ruleText } from './rules/filter-rule.ts'
 import { factsOf, type LimitState } from './rules/request-facts.ts'
 
@@ -30,8 +30,8 @@ export const CHANNEL_NAME = 'user-records.limits'
 
 export type Notices = ReturnType<typeof createNotices>
 
-export function createNotices(options: RuleLinesOptions) {
-  const lines = createRuleLines(options)
+export function createNotices(options: ThrottledLogOptions) {
+  const write = createThrottledLog(options)
   const published = channel(CHANNEL_NAME)
   let isAddressMissed = false
 
@@ -56,7 +56,7 @@ export function createNotices(options: RuleLinesOptions) {
       const { type, rule, dryRun, limit, period, request } = noticeOf(ruled, state)
       const client = logText(factsOf(request).ip)
       const fields = { requestId: request.id, type, rule, dryRun, limit, period, client, ...more }
-      lines.write({ level, message, source: ruleText(type, rule) }, fields)
+      write({ level, message, source: ruleText(type, rule) }, fields)
     },
 
     /** Logs that an operator has made a ban or lifted it, by the request of this id. */
@@ -72,25 +72,25 @@ export function createNotices(options: RuleLinesOptions) {
       const [address = ''] = clientKey.split('/')
       const client = isIP(address) === 0 ? undefined : clientKey
       const fields = { requestId, type: 'ban', rule, client, banEndsAt }
-      lines.write({ level, message, source: ruleText('ban', rule) }, fields)
+      write({ level, message, source: ruleText('ban', rule) }, fields)
     },
 
     /** Logs that a function of a rule threw; the request passes. */
     functionFailed: ({ type, name }: NamedRule, err: unknown): void => {
       const message = 'rule function failed, request allowed'
       const source = ruleText(type, name)
-      lines.write({ level: 'error', message, source }, { type, rule: name, err })
+      write({ level: 'error', message, source }, { type, rule: name, err })
     },
 
     /** Logs that a ban could not be saved yet; it is in force here. */
     savingFailed: (err: unknown): void => {
-      lines.write({ level: 'error', message: 'cannot persist a ban', source: 'bans' }, { err })
+      write({ level: 'error', message: 'cannot persist a ban', source: 'bans' }, { err })
     },
 
     /** Logs that the store could not count; the request passes. */
     storeFailed: (err: unknown): void => {
       const message = 'counter store failed, requests allowed'
-      lines.write({ level: 'error', message, source: 'store', most: 1 }, { err })
+      write({ level: 'error', message, source: 'store', most: 1 }, { err })
     },
 
     /** A handler that logs, once, that a client has no address, as on a Unix socket: rules by it do not count its requests. */
@@ -101,7 +101,7 @@ export function createNotices(options: RuleLinesOptions) {
         const message =
           'a client has no address, so rules by ip do not count: set TRUST_PROXY if a proxy connects by a Unix socket'
         const line = { level: 'warn', message, source: 'addresses' } as const
-        lines.write(line, { setting: 'TRUST_PROXY' })
+        write(line, { setting: 'TRUST_PROXY' })
       }
       next()
     }) satisfies RequestHandler,

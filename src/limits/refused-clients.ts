@@ -1,4 +1,4 @@
-import { ownCopy } from './rules/memoize.ts'
+import { ownCopy } from '../platform/memoize.ts'
 
 const MINUTE_MS = 60_000
 const MINUTES = 15

@@ -1,4 +1,4 @@
-import { ownCopy } from './rules/memoize.ts'
+import { ownCopy } from '../platform/memoize.ts'
 
 /** After how many new keys the iterator over them is replaced. */
 const RENEW_EVERY = 1000

@@ -1,6 +1,7 @@
 import type { RequestHandler } from 'express'
 import { z } from 'zod'
 import { ServiceError } from '../../errors.ts'
+import { ownCopy } from '../../platform/memoize.ts'
 import { forgetStrikes } from '../counter-store.ts'
 import { guardRule, type MatchHandler, type RuleParts } from '../guard-rule.ts'
 import { wholeSeconds } from '../limit-headers.ts'
@@ -13,7 +14,6 @@ import {
   misfit,
   type ShapeOf,
 } from '../rules/filter-rule.ts'
-import { ownCopy } from '../rules/memoize.ts'
 import type { LimitState } from '../rules/request-facts.ts'
 import { count, duration } from '../rules/rule-values.ts'
 import { tallyPass } from '../tallies.ts'

@@ -1,6 +1,6 @@
 import type { Logger } from 'pino'
 import type { Config } from '../../config/settings.ts'
-import { createHostLog } from '../../limits/rule-lines.ts'
+import { createHostLog } from '../../http/throttled-log.ts'
 import { createHttpServer, type HttpServer } from '../../server/server.ts'
 import { createStopping } from '../../server/stop.ts'
 import { createManagementApp } from './management-app.ts'

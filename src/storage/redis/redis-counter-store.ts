@@ -1,6 +1,6 @@
 import { createHash, createHmac } from 'node:crypto'
 import { type CounterStore, parseCounterText } from '../../limits/counter-store.ts'
-import { memoize } from '../../limits/rules/memoize.ts'
+import { memoize } from '../../platform/memoize.ts'
 import type { Send } from './redis-connection.ts'
 
 /**
