@@ -7,11 +7,11 @@ import {
   type CounterStore,
   counterText,
 } from '../../src/limits/counter-store.ts'
+import { createMemoryCounterStore } from '../../src/limits/memory-counter-store.ts'
 import {
   createFallbackCounterStore,
   type FallbackCounterStoreOptions,
-} from '../../src/limits/fallback-counter-store.ts'
-import { createMemoryCounterStore } from '../../src/limits/memory-counter-store.ts'
+} from '../../src/storage/redis/fallback-counter-store.ts'
 import { describeCounterStore } from '../contracts/counter-store-contract.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 

@@ -1,10 +1,7 @@
 import type { RedisLocation } from '../../config/redis-url.ts'
 import { type CounterStore, counterText } from '../../limits/counter-store.ts'
-import {
-  createFallbackCounterStore,
-  type FallbackCounterStore,
-} from '../../limits/fallback-counter-store.ts'
 import { clearInterval, setInterval } from '../../platform/timers.ts'
+import { createFallbackCounterStore, type FallbackCounterStore } from './fallback-counter-store.ts'
 import { createCounterNames, createRedisCounterStore } from './redis-counter-store.ts'
 import { asUnusableRedis, reasonOf } from './redis-errors.ts'
 import { createRedisLink } from './redis-link.ts'
