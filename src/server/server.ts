@@ -6,7 +6,7 @@ import { createExpressServer } from '../http/fast/express-server.ts'
 import { allowFlatHeads } from '../http/fast/flat-head.ts'
 import { TAKE_MS } from '../http/stream.ts'
 import { clearInterval, setInterval } from '../platform/timers.ts'
-import { type Capacity, createAdmission, createPipelining } from './admission.ts'
+import { type Capacity, createAdmission } from './admission.ts'
 import { type ClientErrorOptions, createClientErrorListener } from './client-errors.ts'
 import {
   addConnection,
@@ -15,6 +15,7 @@ import {
   closeStalled,
   newestResponse,
 } from './connections.ts'
+import { createPipelining } from './pipelining.ts'
 import { LISTEN_BACKLOG, type Stopping } from './stop.ts'
 import { closeAfterUncertainOffer } from './upgrade-offers.ts'
 
