@@ -1,10 +1,8 @@
-import type { StoredApiKey } from '../access/api-key.ts'
 import type { Ban } from '../limits/ban-store.ts'
 import type { ImportCheckpoint } from '../users/transfer/user-import-store.ts'
 import type { UserJson } from '../users/user-repository.ts'
 import { readWholeList } from '../users/whole-list.ts'
-import type { StoredWebhook } from '../webhooks/webhook.ts'
-import type { KeptCreate, SigningKey } from './create-copy-store.ts'
+import type { CopiedRow, CopiedTable } from './create-copy-store.ts'
 import type { Storage } from './storage.ts'
 import { UnusableDatabase } from './unusable-database.ts'
 
@@ -16,7 +14,7 @@ export interface CopiedPart<T> {
   readonly label: string
   /** Some at a time. */
   read(source: Storage): AsyncIterable<readonly T[]>
-  keep(target: Storage, items: readonly T[]): Promise<void>
+  keep(target: Storage, items: readonly T[]): Promise<unknown>
   /** Names one in an error. */
   nameOf(item: T): string
   /** Whether it will still be there at a time, in milliseconds since the epoch. */
@@ -53,8 +51,7 @@ export const USERS: CopiedPart<CopiedUser> = {
     })
     const checkpointAfter = () => CHECKPOINT
     const outcomes = await imports.write({ users, onConflict: 'fail', checkpointAfter })
-    const [refused] = outcomes.slice(-1).filter(outcome => outcome !== 'created')
-    if (refused === undefined) return
+    if (outcomes.at(-1) === 'created') return
     const user = nameOfUser(items[outcomes.length - 1] as CopiedUser)
     throw new UnusableDatabase(`it cannot hold ${user}: another user has its id or e-mail`)
   },
@@ -65,70 +62,65 @@ function nameOfUser([json]: CopiedUser): string {
   return `user ${JSON.parse(json).id}`
 }
 
-const CREATES: CopiedPart<KeptCreate> = {
-  name: 'idempotency_keys',
-  label: 'idempotency keys',
-  async *read({ copies }) {
-    for (let after = Buffer.alloc(0); ; ) {
-      const creates = await copies.keptCreates(after)
-      const last = creates.at(-1)
-      if (last === undefined) return
-      yield creates
-      after = last.keyHash as Buffer<ArrayBuffer>
-    }
-  },
-  keep: ({ copies }, creates) => copies.keepCreates(creates),
-  nameOf: ({ userId }) => `an idempotency key of user ${userId}`,
-}
-
 const BANS: CopiedPart<Ban> = {
   name: 'bans',
   label: 'bans',
   read: ({ bans }) => bans.load(),
-  keep: async ({ bans }, items) => {
-    await Promise.all(items.map(ban => bans.save(ban)))
-  },
+  keep: ({ bans }, items) => Promise.all(items.map(ban => bans.save(ban))),
   nameOf: ({ rule }) => `a ban of ${JSON.stringify(rule)}`,
   staysUntil: ({ endsAt }, time) => endsAt > time,
 }
 
-const API_KEYS: CopiedPart<StoredApiKey> = {
-  name: 'api_keys',
-  label: 'API keys',
-  async *read({ apiKeys }) {
-    yield await apiKeys.list()
-  },
-  keep: async ({ apiKeys }, keys) => {
-    for (const key of keys) await apiKeys.create(key)
-    const uses = keys.flatMap(({ hash, lastUsedAt }) =>
-      lastUsedAt === undefined ? [] : [{ hash, usedAt: lastUsedAt }],
-    )
-    await apiKeys.recordUses(uses)
-  },
-  nameOf: ({ name }) => `the API key ${name}`,
+/** A table whose rows are copied as they are. */
+function tablePart(
+  table: CopiedTable,
+  names: Pick<CopiedPart<CopiedRow>, 'name' | 'label' | 'nameOf'>,
+): CopiedPart<CopiedRow> {
+  return {
+    ...names,
+    read: ({ copies }) => copies.rows(table),
+    keep: ({ copies }, rows) => copies.keepRows(table, rows),
+  }
 }
 
-const WEBHOOKS: CopiedPart<StoredWebhook> = {
-  name: 'webhooks',
-  label: 'webhooks',
-  async *read({ webhooks }) {
+const CREATES = tablePart(
+  {
+    name: 'idempotency_keys',
+    columns: ['key_hash', 'user_id', 'fingerprint', 'user_version', 'user_json', 'expires_at'],
+  },
+  {
+    name: 'idempotency_keys',
+    label: 'idempotency keys',
+    nameOf: ([, userId]) => `an idempotency key of user ${userId}`,
+  },
+)
+
+const API_KEYS = tablePart(
+  {
+    name: 'api_keys',
+    columns: ['name', 'key_hash', 'scopes', 'created_at', 'expires_at', 'last_used_at'],
+  },
+  { name: 'api_keys', label: 'API keys', nameOf: ([name]) => `the API key ${name}` },
+)
+
+const WEBHOOKS = tablePart(
+  {
+    name: 'webhooks',
+    columns: [
+      ...['name', 'url', 'secret', 'previous_secret', 'rotated_until', 'revision', 'cursor'],
+      ...['begun_at', 'reset_at', 'disabled', 'failures', 'failing_since', 'last_error'],
+      'retry_at',
+    ],
     // Two databases must not both post.
-    yield (await webhooks.list()).map(webhook => ({ ...webhook, disabled: 'copied' }))
+    replaced: { disabled: `'copied'` },
   },
-  keep: async ({ webhooks }, items) => {
-    for (const webhook of items) await webhooks.create(webhook)
-  },
-  nameOf: ({ name }) => `the webhook ${name}`,
-}
+  { name: 'webhooks', label: 'webhooks', nameOf: ([name]) => `the webhook ${name}` },
+)
 
-const SIGNING_KEYS: CopiedPart<SigningKey> = {
-  label: 'signing keys',
-  async *read({ copies }) {
-    yield await copies.signingKeys()
-  },
-  keep: ({ copies }, keys) => copies.keepSigningKeys(keys),
-  nameOf: ({ name }) => `the signing key ${name}`,
-}
+const SIGNING_KEYS = tablePart(
+  { name: 'signing_keys', columns: ['name', 'key'] },
+  { label: 'signing keys', nameOf: ([name]) => `the signing key ${name}` },
+)
 
 /** All that a copy has, in the order in which it is filled. What a database gets besides has its place here. */
 export const COPIED_PARTS: readonly CopiedPart<unknown>[] = [

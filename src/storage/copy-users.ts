@@ -48,14 +48,11 @@ export async function copyUsers({ source, target, onProgress = () => {}, signal 
   const run = randomUUID()
   const from = source.storage
   const to = target.storage
-  const before = await source.explain(async () => ({
-    revision: await from.users.revision(),
-    totalUsers: (await from.users.list(COUNT)).total ?? 0,
-  }))
-  let compared = 0
+  const revision = await source.explain(from.users.revision)
+  const totalUsers = (await source.explain(() => from.users.list(COUNT))).total ?? 0
 
   function report(step: CopyProgress['step'], part: CopiedPart<unknown>, users: number): void {
-    if (part === USERS) onProgress({ step, users, totalUsers: before.totalUsers })
+    if (part === USERS) onProgress({ step, users, totalUsers })
   }
 
   async function* pagesOf(part: CopiedPart<unknown>, { storage, explain }: CopyEnd) {
@@ -72,44 +69,50 @@ export async function copyUsers({ source, target, onProgress = () => {}, signal 
 
   async function copyPart(part: CopiedPart<unknown>): Promise<number> {
     let rows = 0
-    const keep = (items: readonly unknown[]) => target.explain(() => keepNamed(part, to, items))
     let waiting: unknown[] = []
+    async function keepWaiting(): Promise<void> {
+      const items = waiting
+      waiting = []
+      if (items.length > 0) await target.explain(() => keepNamed(part, to, items))
+    }
     for await (const items of pagesOf(part, source)) {
       waiting.push(...items)
       rows += items.length
       if (waiting.length < to.imports.batchRows()) continue
-      await keep(waiting)
-      waiting = []
+      await keepWaiting()
       report('copy', part, rows)
     }
-    if (waiting.length > 0) await keep(waiting)
+    await keepWaiting()
     return rows
   }
 
   async function sumOf(part: CopiedPart<unknown>, end: CopyEnd, until: number) {
     const sum = createChecksum()
+    let compared = 0
     for await (const items of pagesOf(part, end)) {
       const { staysUntil = () => true } = part
       sum.add(items.filter(item => staysUntil(item, until)))
       compared += items.length
-      report('verify', part, compared / 2)
+      report('verify', part, (compared + (end === target ? totalUsers : 0)) / 2)
     }
     return sum.value()
+  }
+
+  async function requireUnchanged(): Promise<void> {
+    if ((await source.explain(from.users.revision)) === revision) return
+    await refuse(source, 'it was written to meanwhile: stop its services, and run `copy` again')
   }
 
   await target.explain(() => to.copies.begin(run))
   const rows = new Map<CopiedPart<unknown>, number>()
   for (const part of COPIED_PARTS) rows.set(part, await copyPart(part))
   await requireUnchanged()
-  if (rows.get(USERS as CopiedPart<unknown>) !== before.totalUsers) {
-    const why = `some of its users cannot be copied: ids are from 1 to ${MAX_ID}`
-    await source.explain(() => refuse(why))
+  if (rows.get(USERS as CopiedPart<unknown>) !== totalUsers) {
+    await refuse(source, `some of its users cannot be copied: ids are from 1 to ${MAX_ID}`)
   }
-  const lastId = await source.explain(() => from.imports.lastId())
-  if (lastId > MAX_ID) {
-    // No release gives out such an id, but a program that writes to a file can.
-    await source.explain(() => refuse(`it has given out ids greater than ${MAX_ID}`))
-  }
+  const lastId = await source.explain(from.imports.lastId)
+  // No release gives out such an id, but a program that writes to a file can.
+  if (lastId > MAX_ID) await refuse(source, `it has given out ids greater than ${MAX_ID}`)
   await target.explain(() => to.copies.reserveIds(lastId))
 
   const until = Date.now() + ENDS_SOON_MS
@@ -117,15 +120,15 @@ export async function copyUsers({ source, target, onProgress = () => {}, signal 
   for (const part of COPIED_PARTS) {
     const [wanted, found] = [await sumOf(part, source, until), await sumOf(part, target, until)]
     await requireUnchanged()
-    if (wanted.text !== found.text) {
-      await target.explain(() => refuse(differs(part, wanted, found)))
-    }
+    if (wanted.text !== found.text) await refuse(target, differs(part, wanted, found))
     sums.push(wanted.text)
   }
-  await target.explain(async () => {
-    if ((await to.imports.lastId()) < lastId) await refuse('it would give out used ids again')
-    if (!(await to.copies.complete(run))) await refuse('another copy into it has begun')
-  })
+  if ((await target.explain(to.imports.lastId)) < lastId) {
+    await refuse(target, 'it would give out used ids again')
+  }
+  if (!(await target.explain(() => to.copies.complete(run)))) {
+    await refuse(target, 'another copy into it has begun')
+  }
   return {
     tables: COPIED_PARTS.flatMap(part =>
       part.name === undefined
@@ -136,17 +139,10 @@ export async function copyUsers({ source, target, onProgress = () => {}, signal 
     /** SHA-256 over all that was compared, in hexadecimal. */
     checksum: hash('sha256', sums.join('\n')),
   }
-
-  async function requireUnchanged(): Promise<void> {
-    await source.explain(async () => {
-      if ((await from.users.revision()) === before.revision) return
-      await refuse('it was written to meanwhile: stop its services, and run `copy` again')
-    })
-  }
 }
 
-async function refuse(why: string): Promise<never> {
-  throw new UnusableDatabase(why)
+function refuse({ explain }: CopyEnd, why: string): Promise<never> {
+  return explain(() => Promise.reject(new UnusableDatabase(why)))
 }
 
 /** Keeps halves of items that are refused together, so that the refused one can be named. */

@@ -1,24 +1,18 @@
-import { type Asked, ask, type Program } from './programs.ts'
+import { ask, type Program } from './programs.ts'
 import type { SharedStatements } from './storage.ts'
 import { UnusableDatabase } from './unusable-database.ts'
 
-/** A secret of a database, by its name. */
-export interface SigningKey {
+/** A table that both engines have in the same form. Its rows are copied as they are. */
+export interface CopiedTable {
   readonly name: string
-  readonly key: Buffer
+  /** The first one is the primary key: a text, which is not empty, or bytes. */
+  readonly columns: readonly string[]
+  /** SQL for what a copy has in place of a column. */
+  readonly replaced?: Readonly<Record<string, string>>
 }
 
-/** The create that an Idempotency-Key was used for. The last three are null once its user was deleted. */
-export interface KeptCreate {
-  /** SHA-256 of the key, 32 bytes. */
-  readonly keyHash: Buffer
-  readonly userId: number
-  /** By the clock `steadyNow`, in milliseconds. */
-  readonly expiresAt: number
-  readonly fingerprint: string | null
-  readonly userVersion: string | null
-  readonly userJson: string | null
-}
+/** The values of the columns. */
+export type CopiedRow = readonly unknown[]
 
 /** What a copy needs of an engine. */
 interface CopyDialect {
@@ -50,21 +44,10 @@ const DELETE_REST = [...TABLES.slice(1), 'signing_keys', 'imports'].map(
   name => `DELETE FROM ${name}`,
 )
 
-const SELECT_SIGNING_KEYS = `SELECT name, key FROM signing_keys ORDER BY name`
-
-const UPSERT_SIGNING_KEY = `
-  INSERT INTO signing_keys (name, key) VALUES ($1, $2)
-  ON CONFLICT (name) DO UPDATE SET key = excluded.key`
-
-const CREATE_COLUMNS = 'key_hash, user_id, expires_at, fingerprint, user_version, user_json'
-
-const SELECT_CREATES = `
-  SELECT ${CREATE_COLUMNS} FROM idempotency_keys WHERE key_hash > $1 ORDER BY key_hash LIMIT 1000`
+const ROWS_A_PAGE = 1000
 
 /** The parameters of a statement are few. */
-const CREATES_A_STATEMENT = 100
-
-type CreateRow = readonly [Buffer, number, number, string | null, string | null, string | null]
+const ROWS_A_STATEMENT = 100
 
 export type CopyStore = ReturnType<typeof createCopyStore>
 
@@ -80,13 +63,12 @@ export function createCopyStore(
     yield* ask(INSERT_MARK, [run])
   }
 
-  const runAll = (statements: readonly Asked[]) =>
-    transaction(
-      function* () {
-        for (const { sql, values } of statements) yield* ask(sql, values)
-      },
-      { isLong: true },
-    )
+  function runAll(statements: readonly string[], values: readonly unknown[] = []): Promise<void> {
+    function* program(): Program<void> {
+      for (const sql of statements) yield* ask(sql, values)
+    }
+    return transaction(program, { isLong: true })
+  }
 
   return {
     /**
@@ -96,7 +78,7 @@ export function createCopyStore(
     begin: async (run: string) => {
       await transaction(() => mark(run), { isLong: true })
       for (let hasMore = true; hasMore; ) hasMore = (await write(DELETE_USERS, [])).length > 0
-      await runAll(DELETE_REST.map(sql => ({ sql, values: [] })))
+      await runAll(DELETE_REST)
     },
 
     /** Removes the mark of an unfinished copy. Returns false, without a change, if another copy has begun since. */
@@ -105,41 +87,31 @@ export function createCopyStore(
       return (await write(DELETE_MARK, [run])).length > 0
     },
 
-    signingKeys: async () => {
-      const rows = await read<[string, Buffer]>(SELECT_SIGNING_KEYS)
-      return rows.map(([name, key]): SigningKey => ({ name, key }))
+    /** All rows of a table, in parts, in the order of their keys. */
+    async *rows({ name, columns, replaced = {} }: CopiedTable): AsyncIterable<CopiedRow[]> {
+      const select = `
+        SELECT ${columns.map(column => replaced[column] ?? column)} FROM ${name}
+        WHERE ${columns[0]} > $1 ORDER BY ${columns[0]} LIMIT ${ROWS_A_PAGE}`
+      // Before each text and all bytes.
+      let page = await read(select, [''])
+      for (; page.length > 0; page = await read(select, [page.at(-1)?.[0]])) yield page
     },
 
-    /** Replaces those of the same names. */
-    keepSigningKeys: (keys: readonly SigningKey[]) =>
-      runAll(keys.map(({ name, key }) => ({ sql: UPSERT_SIGNING_KEY, values: [name, key] }))),
-
-    /** The next in the order of hashes, expired ones among them; none at the end. */
-    keptCreates: async (after: Buffer) =>
-      (await read<CreateRow>(SELECT_CREATES, [after])).map(toCreate),
-
-    keepCreates: (creates: readonly KeptCreate[]) => {
-      const inserts: Asked[] = []
-      for (let at = 0; at < creates.length; at += CREATES_A_STATEMENT)
-        inserts.push(insertOf(creates.slice(at, at + CREATES_A_STATEMENT)))
-      return runAll(inserts)
+    keepRows: ({ name, columns }: CopiedTable, rows: readonly CopiedRow[]): Promise<void> => {
+      function* program(): Program<void> {
+        for (let at = 0; at < rows.length; at += ROWS_A_STATEMENT) {
+          const some = rows.slice(at, at + ROWS_A_STATEMENT)
+          const places = some.map((row, nth) =>
+            row.map((_, column) => `$${nth * columns.length + column + 1}`),
+          )
+          const tuples = places.map(place => `(${place})`)
+          yield* ask(`INSERT INTO ${name} (${columns}) VALUES ${tuples}`, some.flat())
+        }
+      }
+      return transaction(program, { isLong: true })
     },
 
     /** New users get ids above this one. */
-    reserveIds: (through: number) => runAll(reserveIds.map(sql => ({ sql, values: [through] }))),
+    reserveIds: (through: number) => runAll(reserveIds, [through]),
   }
-}
-
-function toCreate(row: CreateRow): KeptCreate {
-  const [keyHash, userId, expiresAt, fingerprint, userVersion, userJson] = row
-  return { keyHash, userId, expiresAt, fingerprint, userVersion, userJson }
-}
-
-function insertOf(creates: readonly KeptCreate[]): Asked {
-  const values = creates.flatMap(create => [
-    ...[create.keyHash, create.userId, create.expiresAt],
-    ...[create.fingerprint, create.userVersion, create.userJson],
-  ])
-  const rows = creates.map((_, row) => `(${[1, 2, 3, 4, 5, 6].map(nth => `$${6 * row + nth}`)})`)
-  return { sql: `INSERT INTO idempotency_keys (${CREATE_COLUMNS}) VALUES ${rows}`, values }
 }
