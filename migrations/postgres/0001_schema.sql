@@ -58,12 +58,12 @@ CREATE TABLE words_rules (
 
 INSERT INTO words_rules (singleton, version) VALUES (1, 0);
 
--- The feed: the latest change of each user, deletions among them, by the transaction that made it. A number of a sequence would be
--- given out before its transaction commits: whoever reads in the order of such numbers misses those that commit late. Of the numbers
--- of transactions, all below the oldest one that runs have ended.
+-- The feed: the latest change of each user, deletions among them, by the transaction that made it: changed_in is its number and
+-- user_feed.base. A number of a sequence would be given out before its transaction commits: whoever reads in the order of such numbers
+-- misses those that commit late. Of the numbers of transactions, all below the oldest one that runs have ended.
 CREATE TABLE user_changes (
   id bigint CONSTRAINT user_changes_primary_key PRIMARY KEY,
-  changed_in xid8 NOT NULL,
+  changed_in bigint NOT NULL,
   deleted_at text COLLATE "C"
 ) WITH (fillfactor = 80);
 
@@ -73,22 +73,25 @@ CREATE INDEX user_changes_by_transaction ON user_changes (changed_in, id);
 -- The oldest deletions, which are forgotten first.
 CREATE INDEX user_changes_of_deleted ON user_changes (changed_in, id) WHERE deleted_at IS NOT NULL;
 
--- mark: of this feed, new when cursors must expire. Users up to the id baseline_through without a change were there before the
--- feed. Deletions up to forgotten_in and forgotten_id may be forgotten. server: which server, timeline, database and table
--- has the transactions of the feed; they mean nothing after a restore from a dump, which makes the table anew.
+-- mark: of this feed, new when cursors must expire. Deletions up to forgotten_in and forgotten_id may be forgotten. server: which
+-- server, timeline, database and table has the transactions of the feed. In another server, as after a restore from a dump, their
+-- numbers begin anew: base lets them go on after the greatest one, and the feed is told once all before begun_in have ended, because
+-- they may not know the new base.
 CREATE TABLE user_feed (
   singleton smallint CONSTRAINT user_feed_primary_key PRIMARY KEY,
   mark text NOT NULL,
-  baseline_through bigint NOT NULL,
-  forgotten_in xid8 NOT NULL,
+  forgotten_in bigint NOT NULL,
   forgotten_id bigint NOT NULL,
   server text NOT NULL,
+  base bigint NOT NULL,
+  begun_in bigint NOT NULL,
   CONSTRAINT user_feed_singleton CHECK (singleton = 1)
 );
 
-INSERT INTO user_feed (singleton, mark, baseline_through, forgotten_in, forgotten_id, server)
-SELECT 1, md5(random()::text || clock_timestamp()::text), 0, '0', 0,
-  concat_ws('/', system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8), pg_database.oid, 'user_feed'::regclass::oid)
+INSERT INTO user_feed (singleton, mark, forgotten_in, forgotten_id, server, base, begun_in)
+SELECT 1, md5(random()::text || clock_timestamp()::text), 0, 0,
+  concat_ws('/', system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8), pg_database.oid, 'user_feed'::regclass::oid),
+  0, 0
 FROM pg_control_system(), pg_database WHERE datname = current_database();
 
 -- Adds to the summary.
@@ -113,7 +116,7 @@ DECLARE
 BEGIN
   IF rows > 0 THEN
     PERFORM note_user_changes(rows, rows);
-    INSERT INTO user_changes (id, changed_in) SELECT id, pg_current_xact_id() FROM inserted ORDER BY id
+    INSERT INTO user_changes (id, changed_in) SELECT id, (SELECT base + pg_current_xact_id()::text::bigint FROM user_feed) FROM inserted ORDER BY id
     ON CONFLICT (id) DO UPDATE SET changed_in = EXCLUDED.changed_in, deleted_at = NULL;
   END IF;
   RETURN NULL;
@@ -131,7 +134,7 @@ DECLARE
 BEGIN
   IF cardinality(changed) > 0 THEN
     PERFORM note_user_changes(0, cardinality(changed));
-    INSERT INTO user_changes (id, changed_in) SELECT unnest(changed), pg_current_xact_id()
+    INSERT INTO user_changes (id, changed_in) SELECT unnest(changed), (SELECT base + pg_current_xact_id()::text::bigint FROM user_feed)
     ON CONFLICT (id) DO UPDATE SET changed_in = EXCLUDED.changed_in, deleted_at = NULL;
   END IF;
   RETURN NULL;
@@ -148,7 +151,7 @@ BEGIN
   IF rows > 0 THEN
     PERFORM note_user_changes(-rows, rows);
     INSERT INTO user_changes (id, changed_in, deleted_at)
-    SELECT id, pg_current_xact_id(), to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
+    SELECT id, (SELECT base + pg_current_xact_id()::text::bigint FROM user_feed), to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')
     FROM deleted ORDER BY id
     ON CONFLICT (id) DO UPDATE SET changed_in = EXCLUDED.changed_in, deleted_at = EXCLUDED.deleted_at;
   END IF;
@@ -158,12 +161,25 @@ END $$;
 CREATE TRIGGER users_deleted AFTER DELETE ON users
   REFERENCING OLD TABLE AS deleted FOR EACH STATEMENT EXECUTE FUNCTION note_deleted_users();
 
+-- A user that another program gives another id is gone under the former one. The trigger above tells of the new one.
+CREATE FUNCTION note_renumbered_user() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+  INSERT INTO user_changes (id, changed_in, deleted_at)
+  SELECT OLD.id, base + pg_current_xact_id()::text::bigint,
+    to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') FROM user_feed
+  ON CONFLICT (id) DO UPDATE SET changed_in = EXCLUDED.changed_in, deleted_at = EXCLUDED.deleted_at;
+  RETURN NULL;
+END $$;
+
+CREATE TRIGGER users_renumbered AFTER UPDATE OF id ON users
+  FOR EACH ROW WHEN (OLD.id <> NEW.id) EXECUTE FUNCTION note_renumbered_user();
+
 -- A truncated table has no users, whatever the slots held before. Who follows the feed starts again.
 CREATE FUNCTION note_truncated_users() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
   PERFORM note_user_changes(-coalesce(sum(user_count), 0)::bigint, 1) FROM users_summary;
   DELETE FROM user_changes;
-  UPDATE user_feed SET mark = md5(random()::text || clock_timestamp()::text), baseline_through = 0, forgotten_in = '0', forgotten_id = 0;
+  UPDATE user_feed SET mark = md5(random()::text || clock_timestamp()::text), forgotten_in = 0, forgotten_id = 0;
   RETURN NULL;
 END $$;
 

@@ -81,17 +81,16 @@ CREATE UNIQUE INDEX user_changes_by_revision ON user_changes (revision);
 -- The oldest deletions, which are forgotten first.
 CREATE INDEX user_changes_of_deleted ON user_changes (revision) WHERE deleted_at IS NOT NULL;
 
--- mark: of this feed, new when cursors must expire, as after a restore. Users up to the id baseline_through without a change
--- were there before the feed. All deletions up to the revision forgotten_through may be forgotten.
+-- mark: of this feed, new when cursors must expire, as after a restore. All deletions up to the revision forgotten_through may be
+-- forgotten.
 CREATE TABLE user_feed (
   singleton INTEGER CONSTRAINT user_feed_primary_key PRIMARY KEY,
   mark TEXT NOT NULL,
-  baseline_through INTEGER NOT NULL,
   forgotten_through INTEGER NOT NULL,
   CONSTRAINT user_feed_singleton CHECK (singleton = 1)
 ) STRICT;
 
-INSERT INTO user_feed (singleton, mark, baseline_through, forgotten_through) VALUES (1, lower(hex(randomblob(8))), 0, 0);
+INSERT INTO user_feed (singleton, mark, forgotten_through) VALUES (1, lower(hex(randomblob(8))), 0);
 
 -- The summary and the feed of a new user.
 CREATE TRIGGER users_inserted AFTER INSERT ON users BEGIN
@@ -111,6 +110,14 @@ END;
 -- The same for a deletion.
 CREATE TRIGGER users_deleted AFTER DELETE ON users BEGIN
   UPDATE users_summary SET revision = revision + 1, user_count = user_count - 1 WHERE singleton = 1;
+  INSERT INTO user_changes (id, revision, deleted_at)
+  SELECT OLD.id, revision, strftime('%Y-%m-%dT%H:%M:%fZ', 'now') FROM users_summary WHERE singleton = 1
+  ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, deleted_at = excluded.deleted_at;
+END;
+
+-- A user that another program gives another id is gone under the former one. The trigger for changes tells of the new one.
+CREATE TRIGGER users_renumbered AFTER UPDATE OF id ON users WHEN NEW.id <> OLD.id BEGIN
+  UPDATE users_summary SET revision = revision + 1 WHERE singleton = 1;
   INSERT INTO user_changes (id, revision, deleted_at)
   SELECT OLD.id, revision, strftime('%Y-%m-%dT%H:%M:%fZ', 'now') FROM users_summary WHERE singleton = 1
   ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, deleted_at = excluded.deleted_at;

@@ -59,8 +59,7 @@ const rulesOf = ({ lastGivenId, countLaterChanges }: CheckDialect) => ({
   'row of user_feed is missing': 'SELECT 1 - count(*) FROM user_feed',
   'users are missing in the feed of changes': `
     SELECT count(*) FROM users LEFT JOIN user_changes ON user_changes.id = users.id
-    WHERE deleted_at IS NOT NULL
-      OR user_changes.id IS NULL AND users.id > (SELECT baseline_through FROM user_feed)`,
+    WHERE deleted_at IS NOT NULL OR user_changes.id IS NULL`,
   'users of the feed of changes do not exist': `
     SELECT count(*) FROM user_changes
     WHERE deleted_at IS NULL AND NOT EXISTS (SELECT 1 FROM users WHERE users.id = user_changes.id)`,

@@ -16,11 +16,9 @@ type Place = Pick<ChangePosition, 'key' | 'id'>
 export interface FeedPart {
   readonly feed: {
     readonly mark: string
-    /** Users up to this id may have been there before the feed. */
-    readonly baseline: number
     /** All deletions up to this place may be forgotten. */
     readonly forgotten: Place
-    /** All changes before this key can be seen. */
+    /** No change that is made from now on comes before this key. */
     readonly seenBefore: string
     /** No change has this key or a later one. */
     readonly end: string
@@ -33,13 +31,13 @@ export type ChangeRow = readonly [
   id: number,
   key: string | number,
   json: UserJson | null,
-  deletedAt?: string | null,
+  deletedAt: string | null,
 ]
 
 /** What the engines do differently with the table `user_changes`. */
 export interface ChangeDialect {
-  /** Up to `BASELINE_ROWS` users from before the feed, or up to `limit` changes and one more. */
-  readPart(after: Place & Pick<ChangePosition, 'phase'>, limit: number): Promise<FeedPart>
+  /** Up to `limit` changes and one more. */
+  readPart(after: Place, limit: number): Promise<FeedPart>
   last(): Promise<Place & Pick<ChangePosition, 'mark'>>
   /** The column with the keys of changes. */
   readonly key: string
@@ -49,17 +47,13 @@ export interface ChangeDialect {
   readonly noteForgotten: string
 }
 
-/** With many users that have changed since, a page looks at this many and may show none of them. */
-export const BASELINE_ROWS = 1000
-
 const COUNT_DELETIONS = `SELECT count(*) FROM user_changes WHERE deleted_at IS NOT NULL`
 
 /** Deletions that one transaction forgets. */
 const DELETIONS_A_TIME = 500
 
-/** The positions before all users, and before all changes. */
-const BEFORE = { phase: 'before', key: '', id: 0 } as const
-const BEGINNING = { phase: 'changes', key: '0', id: 0 } as const
+/** The place before all changes. */
+const BEGINNING: Place = { key: '0', id: 0 }
 
 type Deletion = readonly [key: string, id: number, deletedAt: string]
 
@@ -104,21 +98,15 @@ export function createChangeStore(
 
   return {
     read: async (after, limit) => {
+      const start = after === 'now' ? await last() : (after ?? BEGINNING)
+      const { feed, rows } = await readPart(start, limit)
       const isNew = after === undefined || after === 'now'
-      const start = after === 'now' ? { ...BEGINNING, ...(await last()) } : (after ?? BEFORE)
-      let part = await readPart(start, limit)
-      const { mark, seenBefore, baseline } = part.feed
-      let from = isNew ? { ...start, mark, since: seenBefore } : after
-      // Whether there are users from before the feed is only known with the first part.
-      if (after === undefined && baseline === 0) {
-        from = { ...from, ...BEGINNING }
-        part = await readPart(from, limit)
-      }
-      if (isExpired(part.feed, from)) throw new ServiceError('cursor_expired')
-      return toPage(part, from, limit)
+      const from = isNew ? { ...start, mark: feed.mark, since: feed.seenBefore } : after
+      if (isExpired(feed, from)) throw new ServiceError('cursor_expired')
+      return toPage({ feed, rows }, from, limit)
     },
 
-    last: async () => ({ phase: 'changes', since: '0', ...(await last()) }),
+    last: async () => ({ since: '0', ...(await last()) }),
 
     forgetDeletions: ({ before, now }) => {
       const program = () => forget(new Date(before).toISOString(), new Date(now).toISOString())
@@ -135,38 +123,22 @@ export function createChangeStore(
 /** Whether a position is of another feed, before a forgotten deletion that its reader needs, or beyond the last change. */
 function isExpired({ mark, forgotten, end }: FeedPart['feed'], position: ChangePosition): boolean {
   if (position.mark !== mark) return true
-  const read = position.phase === 'before' ? { ...position, ...BEGINNING } : position
   const began = BigInt(position.since)
-  if (BigInt(read.key) >= BigInt(end) || began > BigInt(end)) return true
-  return began <= BigInt(forgotten.key) && isAfter({ ...read, ...forgotten }, read)
+  if (BigInt(position.key) >= BigInt(end) || began > BigInt(end)) return true
+  return began <= BigInt(forgotten.key) && isAfter(forgotten, position)
 }
 
 /**
- * A page of users from before the feed, or of changes. Such users without JSON come later, with their change. A
- * reader who has seen all changes no longer needs deletions that were forgotten meanwhile, whenever it began. So all
- * such readers continue from the same position, and share their next read.
+ * A reader who has seen all changes no longer needs deletions that were forgotten meanwhile, whenever it began. So all such
+ * readers continue from the same position, and share their next read.
  */
 function toPage({ feed, rows }: FeedPart, from: ChangePosition, limit: number): ChangePage {
-  const found = rows.map(row => toChange(row, from))
-  if (from.phase === 'before') {
-    const changes = found.filter(({ user }) => user !== undefined).slice(0, limit)
-    const end = rows.length < BASELINE_ROWS ? BEGINNING : found.at(-1)?.position
-    const next = changes.length === limit ? changes.at(-1)?.position : end
-    return { changes, next: { ...from, ...next }, hasMore: true }
-  }
-  const changes = found.slice(0, limit)
+  const changes = rows.slice(0, limit).map(([id, key, json, deletedAt]): UserChange => {
+    const position = { ...from, key: String(key), id }
+    return { position, id, user: json ?? undefined, deletedAt: deletedAt ?? undefined }
+  })
   const last = changes.at(-1)?.position ?? from
-  if (found.length > limit) return { changes, next: last, hasMore: true }
-  const settled = { ...from, ...feed.forgotten }
-  const next = isAfter(settled, last) ? settled : last
+  if (rows.length > limit) return { changes, next: last, hasMore: true }
+  const next = isAfter(feed.forgotten, last) ? { ...last, ...feed.forgotten } : last
   return { changes, next: { ...next, since: '0' }, hasMore: false }
-}
-
-function toChange([id, key, json, deletedAt]: ChangeRow, from: ChangePosition): UserChange {
-  return {
-    position: { ...from, key: String(key), id },
-    id,
-    user: json ?? undefined,
-    deletedAt: deletedAt ?? undefined,
-  }
 }

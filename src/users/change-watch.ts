@@ -143,8 +143,8 @@ export function createChangeWatch<T extends object>({ last, read }: ChangeWatchO
 
 /** The text of a position, to compare it by. */
 export function placeOf(position: ChangePosition | undefined): string {
-  const { mark, phase, key, id, since } = position ?? {}
-  return [mark, phase, key, id, since].join(' ')
+  const { mark, key, id, since } = position ?? {}
+  return [mark, key, id, since].join(' ')
 }
 
 /** Returns a function that resolves when its caller may go on. What all callers then do at once takes turns of `SLICE_MS`. */

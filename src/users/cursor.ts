@@ -39,14 +39,11 @@ const xid = z.string().regex(/^\d{1,18}$/)
 const userId = z.int().nonnegative()
 
 /** Anyone who reads the source can make a valid check for any payload, so the types of its values are checked too. */
-const payloads = z.union([
-  z.tuple([z.string(), z.literal(0), z.string().regex(/^[\d:.TZ-]{0,30}$/), userId, xid]),
-  z.tuple([z.string(), z.literal(1), xid, userId, xid]),
-])
+const positions = z.tuple([z.string(), xid, userId, xid])
 
 /** A position in the feed of changes as text that clients keep and send back. */
-export function encodeChangeCursor({ mark, phase, key, id, since }: ChangePosition): string {
-  return seal([mark, phase === 'changes' ? 1 : 0, key, id, since], checkOf)
+export function encodeChangeCursor({ mark, key, id, since }: ChangePosition): string {
+  return seal([mark, key, id, since], checkOf)
 }
 
 /** `undefined` for text that `encodeChangeCursor` cannot have made, for any database. */
@@ -54,8 +51,8 @@ export function decodeChangeCursor(text: string): ChangePosition | undefined {
   const payload = unseal(text, CHECK_BYTES, checkOf)
   if (payload === undefined) return undefined
   try {
-    const [mark, phase, key, id, since] = payloads.parse(JSON.parse(payload))
-    return { mark, phase: phase === 1 ? 'changes' : 'before', key, id, since }
+    const [mark, key, id, since] = positions.parse(JSON.parse(payload))
+    return { mark, key, id, since }
   } catch {
     return undefined
   }

@@ -5,11 +5,7 @@ import type { UserJson } from './user-repository.ts'
 export interface ChangePosition {
   /** Identifies the feed. A database that was restored or copied has a new feed, whose positions start over. */
   readonly mark: string
-  /**
-   * First come the users that were there before the feed, by their `updated_at`, then changes, by the number of the
-   * transaction as decimal digits.
-   */
-  readonly phase: 'before' | 'changes'
+  /** A number that grows with each transaction, as decimal digits. */
   readonly key: string
   /** The id of the user. Several users may have the same key. */
   readonly id: number
@@ -69,12 +65,11 @@ export interface UserChanges {
 }
 
 /** Whether `one` is after `other`, in the same feed. */
-export function isAfter(one: ChangePosition, other: ChangePosition): boolean {
-  if (one.phase !== other.phase) return one.phase === 'changes'
-  if (one.key !== other.key) {
-    return one.phase === 'before' ? one.key > other.key : BigInt(one.key) > BigInt(other.key)
-  }
-  return one.id > other.id
+export function isAfter(
+  one: Pick<ChangePosition, 'key' | 'id'>,
+  other: Pick<ChangePosition, 'key' | 'id'>,
+): boolean {
+  return one.key === other.key ? one.id > other.id : BigInt(one.key) > BigInt(other.key)
 }
 
 const EVERY_MS = 60_000

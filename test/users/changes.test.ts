@@ -93,6 +93,28 @@ test('a user that is gone without a recorded deletion is told as deleted when th
   expect(data).toEqual([deletion, { id, user: expect.anything() }])
 })
 
+test('a user that another program gives another id is told as deleted under the former one', async () => {
+  const app = await openTestApp()
+  const users = [await create(app), await create(app, 'Bob')]
+  const { next } = await follow(app)
+  // The second gets a free id, and the first that of the second.
+  for (const [from, to] of [
+    [2, 900],
+    [1, 2],
+  ]) {
+    await executeSql(app.databaseUrl, `UPDATE users SET id = ${to} WHERE id = ${from}`)
+  }
+  await settle(app)
+  const { copy, entries } = await follow(app, next)
+  expect([copy.get(2), copy.get(900)]).toEqual([
+    { ...users[0], id: 2 },
+    { ...users[1], id: 900 },
+  ])
+  expect(entries.filter(({ user }) => user === null)).toEqual([
+    { id: 1, user: null, deleted_at: expect.stringMatching(/^\d{4}-.*:\d\d\.\d{3}Z$/) },
+  ])
+})
+
 test('an empty feed has a cursor, with which it goes on', async () => {
   const app = await openTestApp()
   const { headers, body } = await app.http.get(PATH).expect(200)

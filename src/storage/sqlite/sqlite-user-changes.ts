@@ -1,28 +1,17 @@
 import type { UserChanges } from '../../users/user-changes.ts'
-import { BASELINE_ROWS, type ChangeRow, createChangeStore } from '../create-change-store.ts'
+import { type ChangeRow, createChangeStore } from '../create-change-store.ts'
 import type { Database } from './sqlite-driver.ts'
 import type { SqliteParts } from './sqlite-statements.ts'
 import { REPRESENTATION } from './sqlite-user-rows.ts'
 
-type FeedRow = readonly [mark: string, baseline: number, forgotten: string, end: string]
+type FeedRow = readonly [mark: string, forgotten: string, end: string]
 
 const SELECT_FEED = `
-  SELECT mark, baseline_through, CAST(forgotten_through AS TEXT), CAST(revision + 1 AS TEXT)
+  SELECT mark, CAST(forgotten_through AS TEXT), CAST(revision + 1 AS TEXT)
   FROM user_feed, users_summary`
 
 /** SQL for the mark of a feed that begins anew. */
 export const NEW_MARK = 'lower(hex(randomblob(8)))'
-
-/** Users with a change come later, with that. */
-const readBaselineSql = (condition: string) => `
-  SELECT id, updated_at, CASE WHEN id <= $1 AND NOT EXISTS (
-    SELECT 1 FROM user_changes WHERE user_changes.id = users.id) THEN ${REPRESENTATION} END
-  FROM users INDEXED BY users_by_updated_at WHERE $1 > 0 AND ${condition}`
-
-/** For (updated_at, id) > ($2, $3) SQLite seeks by the time only, and an import may give one time to all users. */
-export const SELECT_BASELINE = `
-  ${readBaselineSql('updated_at = $2 AND id > $3')} UNION ALL ${readBaselineSql('updated_at > $2')}
-  ORDER BY updated_at, id LIMIT ${BASELINE_ROWS}`
 
 /**
  * A user that is gone without a recorded deletion, because triggers were off, is deleted as of now. For a bare parameter after LIMIT,
@@ -54,15 +43,11 @@ export function createSqliteUserChanges({
   const { run } = statements
 
   return createChangeStore(statements, {
-    readPart: ({ phase, key, id }, limit) =>
+    readPart: ({ key }, limit) =>
       view.read(() => {
-        const [[mark, baseline, forgotten, end]] = run<FeedRow>(SELECT_FEED) as [FeedRow]
-        const feed = { mark, baseline, forgotten: { key: forgotten, id: 0 }, seenBefore: end, end }
-        const rows =
-          phase === 'before'
-            ? run<ChangeRow>(SELECT_BASELINE, [baseline, key, id])
-            : run<ChangeRow>(SELECT_CHANGES, [key, limit + 1])
-        return { feed, rows }
+        const [[mark, forgotten, end]] = run<FeedRow>(SELECT_FEED) as [FeedRow]
+        const feed = { mark, forgotten: { key: forgotten, id: 0 }, seenBefore: end, end }
+        return { feed, rows: run<ChangeRow>(SELECT_CHANGES, [key, limit + 1]) }
       }),
 
     last: () =>

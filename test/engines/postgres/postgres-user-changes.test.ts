@@ -5,7 +5,13 @@ import { createPostgresUserChanges } from '../../../src/storage/postgres/postgre
 import { newUserBody } from '../../support/builders.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
 import { startPgBouncer } from '../../support/pgbouncer.ts'
-import { asServingRole, connectTo, tasksOn } from '../../support/postgres-connections.ts'
+import {
+  asServingRole,
+  connectTo,
+  holdOpen,
+  insertUsers,
+  tasksOn,
+} from '../../support/postgres-connections.ts'
 import {
   copyPostgresTemplate,
   newPostgresDatabase,
@@ -59,16 +65,41 @@ test('users that row-level security hides are not told as deleted, also through 
   }
 })
 
-test('the feed of a restored database begins anew, although to forget all changes takes longer than a statement may', async () => {
-  const databaseUrl = await copyPostgresTemplate()
+/** As after a restore into a server whose transactions have smaller numbers. */
+const RESTORED = `UPDATE user_changes SET changed_in = changed_in + 1000000000000;
+  UPDATE user_feed SET server = 'another/00000001/1/1', forgotten_in = 1000000000000`
+
+test('the feed of a restored database goes on: in the order of changes, with new ones at the end', async () => {
+  const url = await copyPostgresTemplate()
+  const { read } = createPostgresUserChanges(connectTo(url))
+  await queryPostgres(url, insertUsers(1, 3))
+  await queryPostgres(url, `UPDATE users SET name = 'Late' WHERE id = 1`)
+  const before = await until(async () => {
+    const page = await read(undefined, 10)
+    return page.changes.at(-1)?.id === 1 && page
+  })
+  await queryPostgres(url, RESTORED)
+  await expect(read(before.next, 10)).rejects.toMatchObject({ code: 'cursor_expired' })
   await queryPostgres(
-    databaseUrl,
-    `INSERT INTO user_changes (id, changed_in, deleted_at)
-     SELECT id, '3', '2026-01-31T12:00:00.000Z' FROM generate_series(1, 500000) AS id;
-     UPDATE user_feed SET server = 'another/00000001/1/1'`,
+    url,
+    `UPDATE users SET name = 'New' WHERE id = 2; DELETE FROM users WHERE id = 3`,
   )
-  const changes = createPostgresUserChanges(connectTo(databaseUrl, { longStatementMs: 500 }))
-  const page = await until(() => changes.read(undefined, 1).catch(() => undefined))
-  expect(page.changes).toEqual([])
-  expect(await queryPostgres(databaseUrl, 'SELECT FROM user_changes')).toEqual([])
+  const ids = async () => (await read(undefined, 10)).changes.map(({ id }) => id)
+  expect(await until(async () => (await ids()).at(-1) === 3 && ids())).toEqual([1, 2, 3])
+})
+
+test('a transaction that began before the feed of a restored database is told once it ends', async () => {
+  const url = await copyPostgresTemplate()
+  const { read } = createPostgresUserChanges(connectTo(url))
+  await queryPostgres(url, `${insertUsers(1, 2)} ${RESTORED}`)
+  const holder = await holdOpen(url, `UPDATE users SET name = 'Slow' WHERE id = 1`)
+  const hidden = await read(undefined, 10)
+  expect(hidden).toMatchObject({ changes: [], hasMore: false })
+  await queryPostgres(url, `UPDATE users SET name = 'New' WHERE id = 2`)
+  await holder.query('COMMIT')
+  const { changes } = await until(async () => {
+    const page = await read(hidden.next, 10)
+    return page.changes.length === 2 && page
+  })
+  expect(changes.map(({ user }) => JSON.parse(String(user)).name)).toEqual(['Slow', 'New'])
 })

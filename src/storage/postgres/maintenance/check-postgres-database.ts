@@ -9,17 +9,14 @@ import { isUnfinishedCopy, readUsableHistory } from '../inspect-schema.ts'
 import { withConnections } from '../open-postgres-storage.ts'
 import type { Connections } from '../postgres-connections.ts'
 import { isOfState } from '../postgres-errors.ts'
-import { SERVER } from '../postgres-user-changes.ts'
+import { COUNT_LATER_CHANGES } from '../postgres-user-changes.ts'
 import { POSTGRES_WORDS } from '../postgres-words.ts'
 import { checkAccess } from './check-access.ts'
 
 const DIALECT: CheckDialect = {
   lastGivenId: LAST_GIVEN_ID.postgres,
   lowerName: 'lower(name COLLATE "C")',
-  // In another server the feed begins anew with its first reading.
-  countLaterChanges: `
-    SELECT count(*) FROM user_changes, user_feed
-    WHERE server = ${SERVER} AND changed_in >= pg_snapshot_xmax(pg_current_snapshot())`,
+  countLaterChanges: COUNT_LATER_CHANGES,
 }
 
 /** SQLSTATEs for a column and for a table or a sequence. */
