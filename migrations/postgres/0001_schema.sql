@@ -267,22 +267,12 @@ CREATE TABLE signing_keys (
   CONSTRAINT signing_keys_length CHECK (length(key) = 32)
 );
 
--- How far the import of a file has come. It is stored together with the imported users, so that an interrupted import can go on.
--- records_hash is SHA-256 of the records so far, by which the file is recognised. An import that is not finished does not begin
+-- How far the import of a file has come, as JSON. It is stored together with the imported users, so that an interrupted import can
+-- go on. recordsHash is SHA-256 of the records so far, by which the file is recognised. An import that is not finished does not begin
 -- again by mistake.
 CREATE TABLE imports (
   source text CONSTRAINT imports_primary_key PRIMARY KEY,
-  record_count bigint NOT NULL,
-  records_hash bytea NOT NULL,
-  rejects_bytes bigint NOT NULL,
-  created_count bigint NOT NULL,
-  updated_count bigint NOT NULL,
-  unchanged_count bigint NOT NULL,
-  skipped_count bigint NOT NULL,
-  refused_count bigint NOT NULL,
-  is_finished boolean NOT NULL DEFAULT false,
-  updated_at text NOT NULL,
-  CONSTRAINT imports_records_hash CHECK (length(records_hash) = 32)
+  checkpoint text NOT NULL
 );
 
 -- The mark of a copy from another database that is not complete. A database with this mark is not used for anything else.

@@ -152,23 +152,12 @@ CREATE TABLE signing_keys (
   CONSTRAINT signing_keys_length CHECK (length(key) = 32)
 ) STRICT, WITHOUT ROWID;
 
--- How far the import of a file has come. It is stored together with the imported users, so that an interrupted import can go on.
--- records_hash is SHA-256 of the records so far, by which the file is recognised. An import that is not finished does not begin
+-- How far the import of a file has come, as JSON. It is stored together with the imported users, so that an interrupted import can
+-- go on. recordsHash is SHA-256 of the records so far, by which the file is recognised. An import that is not finished does not begin
 -- again by mistake.
 CREATE TABLE imports (
   source TEXT CONSTRAINT imports_primary_key PRIMARY KEY,
-  record_count INTEGER NOT NULL,
-  records_hash BLOB NOT NULL,
-  rejects_bytes INTEGER NOT NULL,
-  created_count INTEGER NOT NULL,
-  updated_count INTEGER NOT NULL,
-  unchanged_count INTEGER NOT NULL,
-  skipped_count INTEGER NOT NULL,
-  refused_count INTEGER NOT NULL,
-  is_finished INTEGER NOT NULL DEFAULT 0,
-  updated_at TEXT NOT NULL,
-  CONSTRAINT imports_records_hash CHECK (length(records_hash) = 32),
-  CONSTRAINT imports_is_finished CHECK (is_finished IN (0, 1))
+  checkpoint TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
 -- The mark of a copy from another database that is not complete. A database with this mark is not used for anything else.

@@ -2,7 +2,6 @@ import { createIdCounter, createImportDecisions } from '../users/transfer/import
 import type {
   ImportBatch,
   ImportCheckpoint,
-  ImportCounts,
   ImportKeys,
   ImportOutcome,
   UserImportStore,
@@ -58,8 +57,8 @@ export function createUserImportStore(
   const write = createBatchWriter(engine, { now, endsAtConflict: true })
   return {
     findCheckpoint: async source => {
-      const [row] = await read<CheckpointRow>(SELECT_CHECKPOINT, [source], { isLong: true })
-      return row && toCheckpoint(source, row)
+      const [row] = await read<[string]>(SELECT_CHECKPOINT, [source], { isLong: true })
+      return row && toCheckpoint(row[0])
     },
 
     findUsers: async rows =>
@@ -71,7 +70,7 @@ export function createUserImportStore(
       transaction(function* () {
         const outcomes = yield* write(batch)
         const checkpoint = batch.checkpointAfter(outcomes)
-        yield* ask(UPSERT_CHECKPOINT, checkpointValues(checkpoint, now()))
+        yield* ask(UPSERT_CHECKPOINT, [checkpoint.source, jsonOf(checkpoint)])
         return outcomes
       }),
   }
@@ -229,37 +228,18 @@ function idsToPark(existing: readonly UserRow[], changed: readonly UserRow[]): [
   })
 }
 
-const COUNTS = ['created', 'updated', 'unchanged', 'skipped', 'rejected'] as const
-
-const CHECKPOINT_COLUMNS = [
-  ...['record_count', 'records_hash', 'rejects_bytes', 'is_finished', 'updated_at'],
-  ...['created_count', 'updated_count', 'unchanged_count', 'skipped_count', 'refused_count'],
-]
-
-type CheckpointRow = readonly [
-  ...[records: number, recordsHash: Buffer, rejectsBytes: number],
-  ...[isFinished: boolean | 0 | 1, updatedAt: string, ...counts: number[]],
-]
-
-const SELECT_CHECKPOINT = `SELECT ${CHECKPOINT_COLUMNS.join(', ')} FROM imports WHERE source = $1`
+const SELECT_CHECKPOINT = `SELECT checkpoint FROM imports WHERE source = $1`
 
 const UPSERT_CHECKPOINT = `
-  INSERT INTO imports (source, ${CHECKPOINT_COLUMNS.join(', ')})
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-  ON CONFLICT (source) DO UPDATE SET ${assign(CHECKPOINT_COLUMNS, 'excluded')}`
+  INSERT INTO imports (source, checkpoint) VALUES ($1, $2)
+  ON CONFLICT (source) DO UPDATE SET checkpoint = excluded.checkpoint`
 
-function toCheckpoint(source: string, row: CheckpointRow): ImportCheckpoint {
-  const [records, recordsHash, rejectsBytes, isFinished, , ...counted] = row
-  const counts = Object.fromEntries(COUNTS.map((name, at) => [name, counted[at]])) as ImportCounts
-  return { source, records, recordsHash, rejectsBytes, counts, isFinished: Boolean(isFinished) }
+/** Its hash is in hexadecimal. */
+function jsonOf(checkpoint: ImportCheckpoint): string {
+  return JSON.stringify({ ...checkpoint, recordsHash: checkpoint.recordsHash.toString('hex') })
 }
 
-/** `now` is in milliseconds since the epoch. */
-function checkpointValues(checkpoint: ImportCheckpoint, now: number): readonly unknown[] {
-  const { source, records, recordsHash, rejectsBytes, counts, isFinished } = checkpoint
-  const updatedAt = new Date(now).toISOString()
-  return [
-    ...[source, records, recordsHash, rejectsBytes, Number(isFinished), updatedAt],
-    ...COUNTS.map(name => counts[name]),
-  ]
+function toCheckpoint(json: string): ImportCheckpoint {
+  const checkpoint = JSON.parse(json)
+  return { ...checkpoint, recordsHash: Buffer.from(checkpoint.recordsHash, 'hex') }
 }

@@ -74,7 +74,8 @@ async function soak(site: Site, { minutes, rate }: { minutes: number; rate: numb
 
   async function killPostgres(): Promise<string> {
     const importing = importUsers(20_000)
-    const unfinished = 'SELECT FROM imports WHERE record_count > 0 AND NOT is_finished'
+    const unfinished = `
+      SELECT FROM imports WHERE checkpoint::json->>'records' <> '0' AND checkpoint::json->>'isFinished' = 'false'`
     await until(async () => (await queryPostgres(primary.url(), unfinished)).length > 0)
     await primary.kill()
     await untilReady(503)
