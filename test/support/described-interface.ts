@@ -61,6 +61,15 @@ export function followReferences(document: unknown): DescribedInterface {
   }
 }
 
+/** The names of all response headers of an OpenAPI document. */
+export function responseHeadersIn(document: unknown): string[] {
+  const { paths } = followReferences(document)
+  const responses = Object.values(paths)
+    .flatMap(item => Object.values(item))
+    .flatMap(operation => Object.values(operation.responses))
+  return [...new Set(responses.flatMap(({ headers = {} }) => Object.keys(headers)))]
+}
+
 const BASE = 'https://interface.example/'
 
 function createCompiler(schemas: Json, closed: boolean): (schema: Json) => ValidateFunction {
