@@ -1,10 +1,10 @@
-import { once } from 'node:events'
-import { get, type IncomingMessage } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { createGunzip } from 'node:zlib'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
-import { byEngine } from '../support/engine.ts'
+import { insertManyUsers } from '../support/many-users.ts'
+import { openResponse } from '../support/open-response.ts'
 import { openTestApp } from '../support/open-test-app.ts'
 import { canUseNginx } from '../support/programs.ts'
 import { executeSql } from '../support/sql.ts'
@@ -12,18 +12,6 @@ import { startNginx } from '../support/start-nginx.ts'
 import { until } from '../support/until.ts'
 
 const MANY = 40_000
-
-const MANY_SQL = byEngine({
-  sqlite: `
-    WITH RECURSIVE serial (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM serial WHERE n < ${MANY})
-    INSERT INTO users (name, name_lower, email, created_at, updated_at)
-    SELECT 'N' || n, 'n' || n, 'u' || n || '@x.co', time, time
-    FROM (SELECT n, '2026-01-31T12:00:00.000Z' AS time FROM serial)`,
-  postgres: `
-    INSERT INTO users (name, name_lower, email, created_at, updated_at)
-    SELECT 'N' || n, 'n' || n, 'u' || n || '@x.co', '2026-01-31T12:00:00.000Z', '2026-01-31T12:00:00.000Z'
-    FROM generate_series(1, ${MANY}) AS n`,
-})
 
 async function openProxied(settings: string) {
   const app = await openTestApp({ env: { TRUST_PROXY: '1' } })
@@ -34,13 +22,8 @@ async function openProxied(settings: string) {
     }`,
   )
   /** The head of a response through the proxy. */
-  const ask = async (path: string, accept: string): Promise<IncomingMessage> => {
-    const headers = { Accept: accept, 'Accept-Encoding': 'gzip' }
-    const request = get({ port, path, headers, agent: false })
-    onTestFinished(() => void request.destroy())
-    const [response] = (await once(request, 'response')) as [IncomingMessage]
-    return response.on('error', () => {})
-  }
+  const ask = (path: string, accept: string) =>
+    openResponse(port, path, { Accept: accept, 'Accept-Encoding': 'gzip' })
   return { ...app, ask }
 }
 
@@ -79,7 +62,7 @@ describe.skipIf(!canUseNginx).each([
 
   test('a whole list is whole, and one that breaks off is not', async () => {
     const { http, ask, databaseUrl, stop } = await openProxied(settings)
-    await executeSql(databaseUrl, MANY_SQL)
+    await executeSql(databaseUrl, insertManyUsers(MANY))
     const list = await ask('/users', 'application/x-ndjson')
     expect(list.headers['content-encoding']).toBe(coding)
     const direct = await http.get('/users?sort=-id&per_page=1').expect(200)

@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { createServer, get, type IncomingMessage } from 'node:http'
+import { createServer, get } from 'node:http'
 import { join } from 'node:path'
 import express from 'express'
 import { expect, onTestFinished, test, vi } from 'vitest'
@@ -7,6 +7,8 @@ import { sendStream } from '../../src/http/stream.ts'
 import { createUserRecords } from '../../src/library.ts'
 import { execute } from '../support/databases.ts'
 import { listen } from '../support/listen.ts'
+import { insertManyUsers } from '../support/many-users.ts'
+import { openResponse } from '../support/open-response.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { untilPasses } from '../support/until.ts'
 
@@ -29,27 +31,16 @@ test('a stream is not begun for a client that is gone', async () => {
   expect(write).not.toHaveBeenCalled()
 })
 
-/** More than the system buffers for clients that read nothing. */
-const MANY_USERS = `
-  WITH RECURSIVE serial (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM serial WHERE n < 40000)
-  INSERT INTO users (name, name_lower, email, created_at, updated_at)
-  SELECT name, name, 'u' || n || '@x.co', '2026-01-31T12:00:00.000Z', '2026-01-31T12:00:00.000Z'
-  FROM serial, (SELECT hex(zeroblob(100)) AS name)`
-
 test("in another program's server too, whole lists and streams end whose readers take nothing for 30 seconds", async () => {
   const DATABASE_URL = join(temporaryFolder(), 'users.db')
   const records = await createUserRecords({ DATABASE_URL })
   onTestFinished(() => records.close())
-  execute(DATABASE_URL, MANY_USERS)
+  // More than the system buffers for clients that read nothing.
+  execute(DATABASE_URL, insertManyUsers(40_000, '0'.repeat(200)))
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] })
   onTestFinished(() => void vi.useRealTimers())
   const port = await listen(createServer(records.app))
-  const ask = (path: string, accept: string) =>
-    new Promise<IncomingMessage>((resolve, reject) => {
-      const request = get({ port, path, headers: { Accept: accept }, agent: false }, resolve)
-      request.on('error', reject)
-      onTestFinished(() => void request.destroy())
-    })
+  const ask = (path: string, accept: string) => openResponse(port, path, { Accept: accept })
   const lists = () => ask('/users', 'application/x-ndjson')
   const readers = await Promise.all([
     ...Array.from({ length: 4 }, lists),
@@ -63,7 +54,7 @@ test("in another program's server too, whole lists and streams end whose readers
     vi.advanceTimersByTime(10_000)
     expect((await lists()).statusCode).toBe(200)
   })
-  for (const reader of readers) reader.on('error', () => {}).resume()
+  for (const reader of readers) reader.resume()
   await untilPasses(() => {
     vi.advanceTimersByTime(10_000)
     expect(readers.map(({ closed, complete }) => closed && !complete)).not.toContain(false)

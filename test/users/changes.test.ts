@@ -1,4 +1,4 @@
-import { get, type IncomingMessage } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
@@ -7,6 +7,8 @@ import { withKeyStore } from '../support/api-keys.ts'
 import { newUserBody } from '../support/builders.ts'
 import { countStatements } from '../support/count-statements.ts'
 import { byEngine } from '../support/engine.ts'
+import { insertManyUsers } from '../support/many-users.ts'
+import { openResponse } from '../support/open-response.ts'
 import { openTestApp, type TestApp, temporaryFolder } from '../support/open-test-app.ts'
 import { runCommand } from '../support/run-command.ts'
 import { shareTestApp } from '../support/shared-app.ts'
@@ -461,34 +463,22 @@ interface Stream {
   readonly ended: Promise<void>
 }
 
-function openStream(
+async function openStream(
   { port }: TestApp,
   { query = '', headers = {} }: { query?: string; headers?: Record<string, string> } = {},
 ): Promise<Stream> {
-  return new Promise((resolve, reject) => {
-    const accept = { Accept: 'text/event-stream' }
-    const options = {
-      port,
-      path: `${PATH}?${query}`,
-      headers: { ...accept, ...headers },
-      agent: false,
-    }
-    const request = get(options, response => {
-      let text = ''
-      response.setEncoding('utf8').on('data', part => {
-        text += part
-      })
-      const ended = new Promise<void>(end => response.on('close', end))
-      resolve({
-        response,
-        text: () => text,
-        until: async pattern => void (await until(() => pattern.test(text))),
-        ended,
-      })
-    })
-    request.on('error', reject)
-    onTestFinished(() => void request.destroy())
+  const accept = { Accept: 'text/event-stream' }
+  const response = await openResponse(port, `${PATH}?${query}`, { ...accept, ...headers })
+  let text = ''
+  response.setEncoding('utf8').on('data', part => {
+    text += part
   })
+  return {
+    response,
+    text: () => text,
+    until: async pattern => void (await until(() => pattern.test(text))),
+    ended: new Promise(end => response.on('close', end)),
+  }
 }
 
 describe('as a stream of events', () => {
@@ -696,17 +686,11 @@ test('a revoked key ends a wait and a stream', async () => {
   await Promise.all(streams.map(({ ended }) => ended))
 })
 
-/** More than the buffers of a connection hold. */
-const MANY_USERS = `
-  INSERT INTO users (name, name_lower, email, created_at, updated_at)
-  WITH RECURSIVE serial(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM serial WHERE i < 20000)
-  SELECT '${'x'.repeat(255)}', '${'x'.repeat(255)}', 'u' || i || '@x.co', '2026-01-31T12:00:00.000Z', '2026-01-31T12:00:00.000Z'
-  FROM serial`
-
 test('a revoked key ends a stream whose client takes nothing', async () => {
   const app = await openTestApp({ keys: [FOLLOWER] })
   const { databaseUrl, bearers } = app
-  await executeSql(databaseUrl, MANY_USERS)
+  // More than the buffers of a connection hold.
+  await executeSql(databaseUrl, insertManyUsers(20_000, 'x'.repeat(250)))
   const stream = await openStream(app, { headers: { Authorization: bearers[0] ?? '' } })
   await stream.until(/event: user/)
   stream.response.socket.pause()

@@ -1,15 +1,17 @@
 import { once } from 'node:events'
 import { truncateSync } from 'node:fs'
-import { get, type IncomingMessage } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { connect } from 'node:net'
 import { buffer } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { withSqlite } from '../support/databases.ts'
 import { byEngine, engine } from '../support/engine.ts'
 import { openManagedApp } from '../support/management-requests.ts'
+import { insertManyUsers } from '../support/many-users.ts'
 import { parseMetrics } from '../support/metrics-text.ts'
+import { openResponse } from '../support/open-response.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { connectToPostgres } from '../support/postgres-databases.ts'
 import { shareTestApp } from '../support/shared-app.ts'
@@ -26,42 +28,20 @@ const HEADING = 'id,name,email,created_at,updated_at\r\n'
 /** So many that neither the service nor the system holds the whole list for a client that does not read. */
 const MANY = 40_000
 
-const MANY_SQL = byEngine({
-  sqlite: `
-    WITH RECURSIVE serial (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM serial WHERE n < ${MANY})
-    INSERT INTO users (name, name_lower, email, created_at, updated_at)
-    SELECT 'N' || (n % 100) || hex(zeroblob(100)), 'n' || (n % 100) || hex(zeroblob(100)), 'u' || n || '@x.co', time, time
-    FROM (SELECT n, '2026-01-31T12:00:' || substr('0' || (n % 60), -2) || '.000Z' AS time FROM serial)`,
-  postgres: `
-    INSERT INTO users (name, name_lower, email, created_at, updated_at)
-    SELECT 'N' || (n % 100) || repeat('0', 200), 'n' || (n % 100) || repeat('0', 200), 'u' || n || '@x.co', time, time
-    FROM (SELECT n, '2026-01-31T12:00:' || lpad((n % 60)::text, 2, '0') || '.000Z' AS time
-      FROM generate_series(1, ${MANY}) AS n) AS serial`,
-})
+const INSERT_MANY = insertManyUsers(MANY, '0'.repeat(200))
 
 async function openMany(): Promise<TestApp> {
   return fill(await openTestApp())
 }
 
 async function fill<T extends TestApp>(app: T): Promise<T> {
-  await executeSql(app.databaseUrl, MANY_SQL)
+  await executeSql(app.databaseUrl, INSERT_MANY)
   return app
 }
 
 /** The head of a whole list, of which nothing more is read yet. */
-async function begin(
-  { port }: Pick<TestApp, 'port'>,
-  query = '',
-  Accept = NDJSON,
-): Promise<IncomingMessage> {
-  const path = `/users${query}`
-  const response = await new Promise<IncomingMessage>((resolve, reject) => {
-    get({ port, path, headers: { Accept }, agent: false }, resolve).on('error', reject)
-  })
-  response.on('error', () => {})
-  onTestFinished(() => void response.destroy())
-  return response
-}
+const begin = ({ port }: Pick<TestApp, 'port'>, query = '', Accept = NDJSON) =>
+  openResponse(port, `/users${query}`, { Accept })
 
 async function usersOf(response: IncomingMessage): Promise<ShownUser[]> {
   const body = await text(response)
@@ -159,7 +139,7 @@ describe('GET /users as application/x-ndjson', () => {
   test('has those of many users that match, whether few or more', async () => {
     const app = await openMany()
     const inSeconds = (from: number) =>
-      Array.from({ length: MANY }, (_, nth) => nth + 1).filter(id => id % 60 > from)
+      Array.from({ length: MANY }, (_, nth) => nth + 1).filter(id => 10 + (id % 50) > from)
     const since = (seconds: number) => `?created_after=2026-01-31T12:00:${seconds}Z`
     expect(idsOf(await usersOf(await begin(app, since(57))))).toEqual(inSeconds(57))
     expect(idsOf(await usersOf(await begin(app, since(29))))).toEqual(inSeconds(29))

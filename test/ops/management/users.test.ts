@@ -1,5 +1,4 @@
-import { get, type IncomingMessage } from 'node:http'
-import { beforeAll, describe, expect, onTestFinished, test } from 'vitest'
+import { beforeAll, describe, expect, test } from 'vitest'
 import { withKeyStore } from '../../support/api-keys.ts'
 import { newUserBody } from '../../support/builders.ts'
 import {
@@ -9,6 +8,7 @@ import {
   shareManagedApp,
   TOKEN,
 } from '../../support/management-requests.ts'
+import { openResponse } from '../../support/open-response.ts'
 import { until } from '../../support/until.ts'
 
 const ANN = newUserBody({ name: 'Ann', email: 'ann@example.com' })
@@ -16,22 +16,9 @@ const LOCKED = { env: { MANAGEMENT_TOKEN: TOKEN } }
 const NDJSON = 'application/x-ndjson'
 const EVENTS = 'text/event-stream'
 
-/** The head of a response of the management port, of which nothing more is read yet. */
-async function begin(
-  { managementPort: port }: ManagedApp,
-  path: string,
-  accept: string,
-): Promise<IncomingMessage> {
-  const response = await new Promise<IncomingMessage>((resolve, reject) => {
-    get({ port, path, headers: { Accept: accept, ...BEARER }, agent: false }, resolve).on(
-      'error',
-      reject,
-    )
-  })
-  response.on('error', () => {})
-  onTestFinished(() => void response.destroy())
-  return response
-}
+/** The stream of changes of the management port, of which nothing is read yet. */
+const openEvents = ({ managementPort }: ManagedApp) =>
+  openResponse(managementPort, '/users/changes', { Accept: EVENTS, ...BEARER })
 
 describe('each answers as on the public port:', () => {
   const app = shareManagedApp({ users: [ANN, newUserBody(), newUserBody()] })
@@ -170,7 +157,7 @@ test('a change is waited for and streamed with the token, while keys are require
   const { body } = await app.ops.get('/users/changes').set(BEARER).expect(200)
   const waiting = app.ops.get(`/users/changes?wait=60&after=${body.next}`).set(BEARER)
   const answered = waiting.then(answer => answer.body.data)
-  const events = await begin(app, '/users/changes', EVENTS)
+  const events = await openEvents(app)
   events.setEncoding('utf8')
   let seen = ''
   events.on('data', part => {
@@ -187,7 +174,7 @@ test('a change is waited for and streamed with the token, while keys are require
 
 test('waiting requests of both ports are bounded together', async () => {
   const app = await openManagedApp({ env: { MAX_WAITING_REQUESTS: '1', ...LOCKED.env } })
-  await begin(app, '/users/changes', EVENTS)
+  await openEvents(app)
   await app.http.get('/users/changes').set('Accept', EVENTS).expect(503)
   const { body } = await app.http.get('/users/changes?wait=60').expect(200)
   expect(body.data).toEqual([])

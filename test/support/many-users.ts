@@ -1,0 +1,11 @@
+/**
+ * SQL for both engines that adds users with the e-mails `u1@x.co` and so on. The name of each is N, the last two digits of its number
+ * and `nameEnd`, and its times are in one minute of 2026-01-31T12:00Z, 10 to 59 seconds after its beginning.
+ */
+export function insertManyUsers(count: number, nameEnd = ''): string {
+  return `
+    INSERT INTO users (name, name_lower, email, created_at, updated_at)
+    WITH RECURSIVE serial (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM serial WHERE n < ${count})
+    SELECT 'N' || (n % 100) || '${nameEnd}', 'n' || (n % 100) || lower('${nameEnd}'), 'u' || n || '@x.co', time, time
+    FROM (SELECT n, '2026-01-31T12:00:' || (10 + n % 50) || '.000Z' AS time FROM serial) AS filled`
+}
