@@ -23,7 +23,7 @@ const OF_ONE_ENGINE = [
   'test/limits/{answer-status,cookbook,filter,memory,notices,refused-clients,route-limits,rule-report}.test.ts',
   'test/ops/management/{access,faults,limits,refused-clients,separation}.test.ts',
   'test/ops/metrics/process-metrics.test.ts',
-  'test/security/{foreign-pages,guessing,slow-input}.test.ts',
+  'test/security/{foreign-pages,slow-input}.test.ts',
   'test/server/{admission,connections,stop}.test.ts',
 ]
 

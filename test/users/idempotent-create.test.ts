@@ -156,40 +156,55 @@ describe('POST /users with an Idempotency-Key', () => {
     }
   })
 
-  const deep = `${'['.repeat(30_000)}${']'.repeat(30_000)}`
+  test('of a key similar to a used one is another key', async () => {
+    const key = 'f47ac10b-58cc-4372-a567-0e02b2c3d479'
+    const body = newUserBody({ password: 'correct horse' })
+    const { text } = await post(app, key, body).expect(201)
+    for (const other of [
+      ...[key.toUpperCase(), key.slice(0, -1), `${key}%00`, `"${key}x"`, `${key},`],
+    ]) {
+      const { headers, body: refusal } = await post(app, other, body).expect(422)
+      expect(headers).not.toHaveProperty(REPLAYED)
+      expect(refusal.errors).toEqual({ email: ['has already been taken'] })
+    }
+    expect((await post(app, key, body).expect(201)).text).toBe(text)
+  })
 
-  test.each([
-    ['a value in the user', '"role":"admin"', '"role":"guest"', ''],
-    ['a value beside the user', '', '', '"n":1', '"n":"1"'],
-    ['the order of a list', '"v":[1,2]', '"v":[2,1]', ''],
-    ['an attribute more', '"role":"admin"', '"role":"admin","age":1', ''],
-    ['an attribute less', '"role":"admin"', '', ''],
-    [
-      'a value of a user with a password',
-      '"password":"correct horse","v":1',
-      '"password":"correct horse","v":2',
-      '',
-    ],
+  const ROLE = '"role":"admin"'
+  const PASSWORD = '"password":"correct horse"'
+
+  test.each<[what: string, inUser: string, otherInUser: string, beside?: string, other?: string]>([
+    ['a value in the user', ROLE, '"role":"guest"'],
+    ['a value beside the user', ROLE, ROLE, '"n":1', '"n":"1"'],
+    ['a value beside the user, or none', ROLE, ROLE, '', '"is_admin":true'],
+    ['the order of a list', '"v":[1,2]', '"v":[2,1]'],
+    ['an attribute more', ROLE, `${ROLE},"age":1`],
+    ['an attribute less', ROLE, ''],
+    ['the name', ROLE, `${ROLE},"name":"Ann "`],
+    ['the case of the e-mail', ROLE, `${ROLE},"email":"EMAIL"`],
+    ['a password more', ROLE, `${ROLE},${PASSWORD}`],
+    ['no password', ROLE, `${ROLE},"password":null`],
+    ['the password', PASSWORD, '"password":"correct horsf"'],
+    ['a password less', PASSWORD, '"password":null'],
+    ['a value of a user with a password', `${PASSWORD},"v":1`, `${PASSWORD},"v":2`],
   ])(
-    'refuses a body in which only %s differs',
-    async (_name, inUser, otherInUser, beside = '', otherBeside = beside) => {
+    'refuses a body in which only %s differs, without the e-mail',
+    async (_what, inUser, otherInUser, beside = '', other = beside) => {
       const [key, { user }] = [newKey(), newUserBody()]
       const textOf = (inUser: string, beside: string) =>
         `{"user":{"name":"Ann","email":"${user.email}"${inUser && `,${inUser}`}}${beside && `,${beside}`}}`
       await post(app, key, textOf(inUser, beside)).expect(201)
       const repeat = await post(app, key, textOf(inUser, beside)).expect(201)
       expect(repeat.headers[REPLAYED]).toBe('true')
-      const { body } = await post(app, key, textOf(otherInUser, otherBeside)).expect(422)
-      expect(body.reason).toBe('idempotency_key_reused')
+      const changed = textOf(otherInUser, other).replace('EMAIL', String(user.email).toUpperCase())
+      for (const sent of [changed, '{}']) {
+        const { body, text } = await post(app, key, sent).expect(422)
+        const message = 'This Idempotency-Key was used with another body'
+        expect(body).toMatchObject({ reason: 'idempotency_key_reused', message })
+        expect(text).not.toContain(String(user.email))
+      }
     },
   )
-
-  test('takes a body of any depth, and repeats its answer', async () => {
-    const [key, { user }] = [newKey(), newUserBody()]
-    const text = `{"user":{"name":"Ann","email":"${user.email}","v":${deep}}}`
-    await post(app, key, text).expect(201)
-    expect((await post(app, key, text).expect(201)).headers[REPLAYED]).toBe('true')
-  })
 
   test('repeats the answer also once the user has another e-mail and another password, or none', async () => {
     const key = newKey()
@@ -256,14 +271,15 @@ describe('POST /users with an Idempotency-Key', () => {
     expect(response.status).toBe(400)
   })
 
-  test('accepts a body nested deeper than the call stack allows', async () => {
-    const key = newKey()
-    const user = JSON.stringify(newUserBody().user)
-    const text = `{"user":${user},"deep":${'['.repeat(40_000)}${']'.repeat(40_000)}}`
-    await post(app, key, text).expect(201)
-    expect((await post(app, key, text)).headers[REPLAYED]).toBe('true')
-    const deepName = `{"user":{"name":${'['.repeat(40_000)}${']'.repeat(40_000)}}}`
-    await post(app, key, deepName).expect(422)
+  test('takes a body nested deeper than the call stack allows, in the user and beside it', async () => {
+    const deep = `${'['.repeat(40_000)}${']'.repeat(40_000)}`
+    for (const nest of [`"v":${deep}}}`, `"v":1},"deep":${deep}}`]) {
+      const [key, { user }] = [newKey(), newUserBody()]
+      const text = `{"user":{"name":"Ann","email":"${user.email}",${nest}`
+      await post(app, key, text).expect(201)
+      expect((await post(app, key, text).expect(201)).headers[REPLAYED]).toBe('true')
+    }
+    await post(app, newKey(), `{"user":{"name":${deep}}}`).expect(422)
   })
 
   test('is ignored for other methods', async () => {

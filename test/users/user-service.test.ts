@@ -1,9 +1,58 @@
+import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { ServiceError } from '../../src/errors.ts'
+import { createCursors } from '../../src/users/cursor.ts'
+import { DECOY } from '../../src/users/passwords/digests/argon2.ts'
+import { createPasswordHasher, type PasswordHasher } from '../../src/users/passwords/hasher.ts'
+import { parseDigest } from '../../src/users/passwords/parse-digest.ts'
+import type { UserRepository } from '../../src/users/user-repository.ts'
+import { createUserRules } from '../../src/users/user-schemas.ts'
+import { createUserService } from '../../src/users/user-service.ts'
+import { among } from '../support/among.ts'
 import { newUserBody } from '../support/builders.ts'
-import { openUsers } from '../support/open-users.ts'
+import { openSqliteStored } from '../support/stored.ts'
 
-test('list keeps a list from the second time on until a change, also while others are asked that are too large to be kept', async () => {
+const RIGHT = 'correct horse'
+const WRONG = 'correct horsf'
+
+/**
+ * Users in memory, and the calls of the password hasher: their cost is what a client could measure. `wrap` may replace calls
+ * of the repository.
+ */
+async function openUsers(
+  wrap: (repository: UserRepository) => Partial<UserRepository> = () => ({}),
+) {
+  const asked: string[] = []
+  const { users: repository } = await openSqliteStored(':memory:')
+  const users = { ...repository, ...wrap(repository) }
+  const hasher = createPasswordHasher()
+  const passwords = new Proxy(hasher, {
+    get: (_target, name: keyof PasswordHasher) => {
+      if (name === 'hashAll') {
+        return (all: readonly string[]) => {
+          asked.push(...all.map(() => 'hash'))
+          return hasher.hashAll(all)
+        }
+      }
+      if (name !== 'waiting' && name !== 'isCommon') asked.push(name)
+      return hasher[name]
+    },
+  })
+  const rules = createUserRules({ passwordMinChars: 8 })
+  const cursors = createCursors(randomBytes(32))
+  return {
+    users: createUserService({
+      onWrite: () => {},
+      ...{ users, passwords, cursors, rules },
+      onUpgradeFailure: error => {
+        throw error
+      },
+    }),
+    asked,
+  }
+}
+
+test('UserService.list keeps a list from the second time on until a change, also while others are asked that are too large to be kept', async () => {
   let made = 0
   const { users } = await openUsers(repository => ({
     list: query => {
@@ -32,7 +81,7 @@ test('list keeps a list from the second time on until a change, also while other
   expect(made).toBe(3 * 51 + 1)
 })
 
-test('createMany hashes nothing if its writes may not all wait', async () => {
+test('UserService.createMany hashes nothing if its writes may not all wait', async () => {
   const asked: number[] = []
   const { users, asked: hashed } = await openUsers(() => ({
     requireRoom: writes => {
@@ -46,7 +95,7 @@ test('createMany hashes nothing if its writes may not all wait', async () => {
   expect([asked, hashed]).toEqual([[2], []])
 })
 
-test('update gives up while others change the password each time that it is compared', async () => {
+test('UserService.update gives up while others change the password each time that it is compared', async () => {
   let changes = 0
   const { users, asked } = await openUsers(repository => ({
     findDigests: async ids => {
@@ -61,4 +110,80 @@ test('update gives up while others change the password each time that it is comp
   const change = users.update(user.id, { user: { password: 'battery staple' } })
   await expect(change).rejects.toMatchObject({ code: 'overloaded' })
   expect([changes, asked.length]).toEqual([5, 10])
+})
+
+test('UserService.update hashes once more for a wrong password, and not at all if it is rejected', async () => {
+  const { users, asked } = await openUsers()
+  await users.create(newUserBody({ email: 'taken@x.co' }))
+  const { user } = await users.create(newUserBody({ email: 'ann@x.co', password: RIGHT }))
+  asked.length = 0
+  for (const password of [RIGHT, WRONG]) {
+    const outcomes = await Promise.allSettled([
+      users.update(user.id, { user: { password, email: 'Taken@x.co' } }),
+      users.update(user.id, { user: { password, name: '' } }),
+      users.update(
+        user.id,
+        { user: { password } },
+        { precondition: among('2000-01-01T00:00:00.000Z') },
+      ),
+      users.update(undefined, { user: { password } }),
+    ])
+    expect(outcomes.map(({ status }) => status)).toEqual(outcomes.map(() => 'rejected'))
+  }
+  expect(asked).toEqual([])
+  expect((await users.read(user.id)).json).toBe(user.json)
+  await users.update(user.id, { user: { password: RIGHT } })
+  expect(asked.splice(0)).toEqual(['verify'])
+  await users.update(user.id, { user: { password: WRONG } })
+  expect(asked).toEqual(['verify', 'hash'])
+})
+
+test('UserService.create with an idempotency key hashes the password once and ignored attributes once, and a repeat verifies both', async () => {
+  const { users, asked } = await openUsers()
+  const repeats = [
+    { body: newUserBody({ password: RIGHT }), first: ['hash'], again: ['verify'] },
+    { body: newUserBody(), first: [], again: [] },
+    { body: newUserBody({ password_confirmation: RIGHT }), first: ['hash'], again: ['verify'] },
+    {
+      body: newUserBody({ password: RIGHT, password_confirmation: RIGHT }),
+      first: ['hash', 'hash'],
+      again: ['verify', 'verify'],
+    },
+  ]
+  for (const [index, { body, first, again }] of repeats.entries()) {
+    const key = `key-${index}`
+    const created = await users.create(body, { key })
+    expect(asked.splice(0)).toEqual(first)
+    expect(await users.create(body, { key })).toEqual({ user: created.user, isReplay: true })
+    expect(asked.splice(0)).toEqual(again)
+    const other = users.create({ user: { ...body.user, name: 'Other' } }, { key })
+    await expect(other).rejects.toMatchObject({ code: 'idempotency_key_reused' })
+    expect(asked.splice(0)).toEqual([])
+  }
+})
+
+test('a failed UserService.verify does the same work for each cause', async () => {
+  const { users, asked } = await openUsers()
+  await users.create(newUserBody({ email: 'ann@x.co', password: RIGHT }))
+  await users.create(newUserBody({ email: 'none@x.co' }))
+  asked.length = 0
+  for (const [email, password] of [
+    ['ann@x.co', WRONG],
+    ['none@x.co', RIGHT],
+    ['nobody@x.co', RIGHT],
+    ['nobody', RIGHT],
+  ]) {
+    await expect(users.verify({ user: { email, password } })).rejects.toMatchObject({
+      code: 'wrong_credentials',
+    })
+    expect(asked.splice(0)).toEqual(['verifyEvenly'])
+  }
+})
+
+test('verifyEvenly computes a digest that costs as much as a new one if there is none', async () => {
+  const hasher = createPasswordHasher()
+  // Each of these would be false at once if it were no digest.
+  expect(await hasher.verifyEvenly(undefined, RIGHT)).toBe(false)
+  const { kind } = parseDigest(await hasher.hash(RIGHT)) ?? {}
+  expect(parseDigest(DECOY)).toMatchObject({ isAffordable: true, isCurrent: true, kind })
 })
