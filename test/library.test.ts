@@ -20,7 +20,7 @@ import { newUserBody } from './support/builders.ts'
 import { execute } from './support/databases.ts'
 import { listen } from './support/listen.ts'
 import { temporaryFolder } from './support/open-test-app.ts'
-import { type RawAnswer, sendRaw } from './support/raw-http.ts'
+import { sendRaw } from './support/raw-http.ts'
 
 /** The service in memory, unless the settings say otherwise; closed after the test. */
 async function open(settings: UserRecordsSettings = {}, options: UserRecordsOptions = {}) {
@@ -513,30 +513,6 @@ describe('under the path of another application', () => {
     }
   })
 
-  test('two paths of one application have documents of their own', async () => {
-    const { records } = await open()
-    const parent = express().use('/one', records.app).use('/two/deep', records.app)
-    for (const base of ['/one', '/two/deep', '/one']) {
-      const { body } = await supertest(parent).get(`${base}/openapi.json`).expect(200)
-      expect(body.servers).toMatchObject([{ url: base }])
-    }
-  })
-
-  test('a path that a gateway has decoded is encoded again', async () => {
-    const { records } = await open()
-    const parent = express()
-      .use((request, _response, next) => {
-        request.url = request.url.replace('/encoded', '/\u{1f600}')
-        next()
-      })
-      .use('/\u{1f600}', records.app)
-    const { headers } = await supertest(parent)
-      .post('/encoded/users')
-      .send(newUserBody())
-      .expect(201)
-    expect(headers.location).toBe('/%F0%9F%98%80/users/1')
-  })
-
   test('a response whose head another middleware refuses leaves no header to the 500', async () => {
     const http = await openMounted({}, (_request, response, next) => {
       const { writeHead } = response
@@ -548,37 +524,6 @@ describe('under the path of another application', () => {
     })
     const { headers } = await http.post('/api/users').send(newUserBody()).expect(500)
     expect([headers.location, headers.etag, headers.vary]).toEqual([undefined, undefined, 'Accept'])
-  })
-
-  test.each([
-    [`/x>;rel="next",<'&$\`{y}`, `/x%3E;rel=%22next%22,%3C'&$%60%7By%7D`],
-    ['/a%20b', '/a%20b'],
-    ['//evil.example', '/.//evil.example'],
-  ])('a client that chooses it as %s gets it back as %s', async (chosen, shown) => {
-    const { records } = await open()
-    const parent = express().use(['/:tenant', /^\/\/evil\.example/], records.app)
-    const port = await listen(createServer(parent))
-    async function send(method: string, path: string, { accept = '*/*', user = {} } = {}) {
-      const body = JSON.stringify(user)
-      const lines = ['Host: a', 'Connection: close', 'Content-Type: application/json']
-      lines.push(`Accept: ${accept}`, `Content-Length: ${body.length}`)
-      const head = `${method} ${chosen}${path} HTTP/1.1\r\n${lines.join('\r\n')}\r\n\r\n`
-      const [answer] = await sendRaw(port, head + body).ended
-      return answer as RawAnswer
-    }
-    for (const id of [1, 2]) {
-      const { headers } = await send('POST', '/users', { user: newUserBody() })
-      expect(headers.location).toBe(`${shown}/users/${id}`)
-    }
-    const { link = '' } = (await send('GET', '/users?per_page=1')).headers
-    expect([link.split('?')[0], link.split('>').length]).toEqual([`<${shown}/users`, 2])
-    const { link: next } = (await send('GET', '/users/changes')).headers
-    expect(next?.split('?')[0]).toBe(`<${shown}/users/changes`)
-    const { servers } = JSON.parse((await send('GET', '/openapi.json')).body)
-    expect(servers).toMatchObject([{ url: shown }])
-    expect(JSON.parse((await send('GET', '/')).body).docs).toBe(`${shown}/docs`)
-    const page = await send('GET', '/', { accept: 'text/html' })
-    expect(page.body).toContain(`href="${shown.replaceAll('&', '&amp;')}/docs"`)
   })
 
   test('limits see paths without it', async () => {

@@ -25,6 +25,7 @@ const OPERATIONS: readonly (readonly [line: string, scope: Scope])[] = [
   ['PUT /users/1', 'users:write'],
   ['PATCH /users/1', 'users:write'],
   ['DELETE /users/998', 'users:write'],
+  ['DELETE /users?id=998', 'users:write'],
   ['POST /password-verifications', 'passwords:verify'],
 ]
 

@@ -100,19 +100,6 @@ describe('DELETE /users?id=…', () => {
     expect(deleted.toSorted((a, b) => a - b)).toEqual(ids)
     expect(answers).toHaveLength(100)
   })
-
-  test('needs users:write where keys are required', async () => {
-    const { http, bearers } = await openTestApp({
-      keys: [
-        { name: 'reader', scopes: ['users:read'] },
-        { name: 'writer', scopes: ['users:write'] },
-      ],
-    })
-    const [reader = '', writer = ''] = bearers
-    await http.delete('/users?id=1').expect(401)
-    await http.delete('/users?id=1').set('Authorization', reader).expect(403)
-    await http.delete('/users?id=1').set('Authorization', writer).expect(200)
-  })
 })
 
 test('a limit counts as many deletes as ids, the filter one request, and what does not fit deletes none', async () => {
