@@ -1,5 +1,7 @@
 import { maskCredentials } from '../../config/url-parts.ts'
 import { UsageError } from '../terminal/terminal.ts'
+import type { ColumnFlags } from './column-options.ts'
+import { encodingOf } from './text-encodings.ts'
 
 export const EXPORT_FORMATS = ['ndjson', 'csv'] as const
 
@@ -12,21 +14,17 @@ export interface FormatFlags<F extends Format> {
 }
 
 /** The options about what an import reads. */
-export interface InputFlags extends FormatFlags<Format> {
+export interface InputFlags extends FormatFlags<Format>, Pick<ColumnFlags, 'null' | 'escape'> {
   readonly encoding?: string
   readonly at?: string
 }
+
+export type InputFormat = ReturnType<typeof inputFormatOf>
 
 export type Format = (typeof IMPORT_FORMATS)[number]
 
 /** Stands for standard input or output. */
 export const STANDARD_STREAM = '-'
-
-/** The longest row of any format, in UTF-16 units without its line end. A user takes less than a tenth of it. */
-export const MAX_ROW_CHARS = 1024 ** 2
-
-/** The content of a record whose row is longer. Such a row is not parsed. */
-export const TOO_LONG = { problem: `is longer than ${MAX_ROW_CHARS} characters` }
 
 const DELIMITERS = new Map(Object.entries({ comma: ',', semicolon: ';', tab: '\t', '\\t': '\t' }))
 
@@ -52,6 +50,24 @@ export function formatOf<F extends Format>(
   if (/^[^"\r\n]$/.test(delimiter)) return { name, delimiter, isPacked }
   const examples = 'such as , or ; or else comma, semicolon or tab'
   throw new UsageError(`--delimiter must be one character other than a quote, ${examples}`)
+}
+
+/** What an import reads, after the options about it. Throws `UsageError` if they are wrong. */
+export function inputFormatOf(file: string, flags: InputFlags) {
+  const { at, encoding } = flags
+  const { name, ...format } = formatOf(file, flags, IMPORT_FORMATS)
+  if (at !== undefined && name !== undefined && name !== 'json')
+    throw new UsageError(`--at is for JSON, but the format is ${name.toUpperCase()}`)
+  if (name !== 'csv' && (flags.null ?? flags.escape) !== undefined)
+    throw new UsageError('--null and --escape are for CSV')
+  return {
+    ...format,
+    name: at === undefined ? name : 'json',
+    at,
+    encoding: encoding === undefined ? undefined : encodingOf(encoding),
+    /** Whether a backslash in CSV gives the next character another meaning. */
+    hasEscapes: flags.escape !== undefined,
+  }
 }
 
 /** What to do with a workbook, whose sheets are not text. */

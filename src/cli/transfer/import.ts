@@ -21,8 +21,10 @@ import {
 import { ColumnsError } from './choose-columns.ts'
 import { type ColumnFlags, parseColumnFlags } from './column-options.ts'
 import { createRejectsSink, requireOtherFile } from './files.ts'
-import { type InputFlags, STANDARD_STREAM } from './format.ts'
-import { inputFormatOf, openRecords } from './read-records.ts'
+import { type InputFlags, inputFormatOf, STANDARD_STREAM } from './format.ts'
+import { openText } from './open-text.ts'
+import { planColumns } from './plan-columns.ts'
+import { readRows } from './read-rows.ts'
 
 export interface ImportFlags extends InputFlags, ColumnFlags, JsonFlags {
   readonly file: string
@@ -33,6 +35,9 @@ export interface ImportFlags extends InputFlags, ColumnFlags, JsonFlags {
   readonly restart?: boolean
   readonly dryRun?: boolean
 }
+
+/** How many rows the columns of a file are known by. */
+const FIRST_ROWS = 1000
 
 /** Runs `import`. Returns the exit code. */
 export async function importUsers(terminal: Terminal, flags: ImportFlags): Promise<number> {
@@ -49,7 +54,12 @@ export async function importUsers(terminal: Terminal, flags: ImportFlags): Promi
   for (const path of [file, rejects ?? STANDARD_STREAM]) requireOtherFile(path, config)
 
   return runTask(terminal, { unit: 'rows' }, async ({ progress, signal }) => {
-    const input = await openRecords(file, { format, columns, say, terminal, signal })
+    const text = openText(file, { ...format, terminal, signal })
+    const isKnown = format.name === 'csv' || columns.taken.length === 0
+    // A stream may pause after its first rows.
+    const wantedRows = text.isStream && isKnown ? 1 : FIRST_ROWS
+    const rows = await readRows(text, format)
+    const { records, seed } = await planColumns(rows, { columns, wantedRows, say })
     const sink = rejects === undefined ? undefined : createRejectsSink(rejects)
     const showRejected = createRejectsDisplay(terminal)
     const { run, close } = await openUserImport(config, {
@@ -60,13 +70,13 @@ export async function importUsers(terminal: Terminal, flags: ImportFlags): Promi
     try {
       const result = await run({
         source: file === STANDARD_STREAM ? file : resolve(file),
-        records: input.records,
-        seed: input.seed + (flags.passwords ?? ''),
+        records,
+        seed: seed + (flags.passwords ?? ''),
         ...{ onConflict, start, signal },
         rejects: sink ?? { write: bytes => bytes },
         onProgress: ({ records, resumed, rejected }) => {
           if (sink === undefined) showRejected(rejected)
-          progress(records - resumed, input.share(), resumed)
+          progress(records - resumed, text.share(), resumed)
         },
       })
       const { end, progress: last, firstConflict, failure } = result

@@ -1,90 +1,94 @@
 import { OperatorError } from '../../errors.ts'
+import type { ImportRecord } from '../../users/transfer/import-rows.ts'
+import { counted } from '../terminal/terminal.ts'
 import { type CsvRow, createCsvParser } from './csv-rows.ts'
-import { MAX_ROW_CHARS, TOO_LONG } from './format.ts'
+import { createCsvTable } from './csv-table.ts'
 import { fieldLike } from './look-alikes.ts'
-import { readFirst } from './read-first.ts'
-import type { OpenText } from './read-text.ts'
-import { explainWrongByte } from './wrong-encoding.ts'
+import {
+  MAX_ROW_CHARS,
+  type ReaderOptions,
+  type RowFormat,
+  type RowReader,
+  TOO_LONG,
+} from './row-reader.ts'
 
-export interface CsvOptions extends Pick<OpenText, 'file' | 'texts'> {
-  /** One UTF-16 unit. If left out, it is recognised by the first line. */
-  readonly delimiter: string | undefined
-  /** Whether a backslash gives the next character another meaning. */
-  readonly hasEscapes: boolean
-}
-
-/** CSV whose first line was read. */
-export interface OpenCsv {
-  /** The first line, trimmed. Columns without a heading have an empty one. */
-  readonly headings: readonly string[]
-  readonly delimiter: string
-  /** The rows after it, in chunks, to be read once. */
-  readonly rows: AsyncGenerator<readonly CsvRow[]>
-}
-
-/** The first line with which Excel shows the delimiter to itself. */
-const SEPARATOR_LINE = /^"?sep=([^"])"?[\s,;]*$/i
-
-/**
- * Reads the first line of CSV by RFC 4180; as spreadsheets save it, after a line such as `sep=;`. Rows of nothing are left out.
- *
- * Throws `OperatorError` if quotes do not match or a byte has no meaning, after the rows before that place. Where the rows
- * after it begin is unknown.
- */
-export async function openCsv({ file, texts, ...options }: CsvOptions): Promise<OpenCsv> {
-  const { first, all } = await readFirst(texts, isFirstLineWhole)
-  const [line = ''] = firstLineOf(first)
-  const [named, separator] = SEPARATOR_LINE.exec(line) ?? ['']
-  const delimiter = options.delimiter ?? separator ?? recogniseDelimiter(line)
-  const start = first.join('').replace(named, '')
-  const hasQuotes = !options.hasEscapes || delimiter !== '\t' || /^\s*"/.test(start)
-  const parser = createCsvParser({ delimiter, hasEscapes: options.hasEscapes, hasQuotes })
-  let headings: readonly string[] = []
-
-  async function* rows(): AsyncGenerator<readonly CsvRow[]> {
-    try {
-      for await (const text of all([start])) {
-        yield parser.push(text).filter(isRow)
-        throwFault()
-      }
-    } catch (error) {
-      throw explainWrongByte(error, parser.line(), rest => sampleOf(parser, headings, rest))
-    }
-    yield parser.end().filter(isRow)
-    throwFault()
-  }
-
-  function throwFault(): void {
-    const fault = parser.fault()
-    if (fault !== undefined) throw new OperatorError([`the file is not CSV: ${fault}`])
-  }
-
-  const read = await readFirst(rows(), chunks => chunks.some(chunk => chunk.length > 0))
-  const [heading, ...others] = read.first.flat()
-  if (heading === undefined) {
-    // Throws what ended the reading.
-    await read.all([]).next()
-    const needed = 'its first line must name the columns, such as name,email'
-    throw new OperatorError([`${file} is empty: ${needed}`])
-  }
-  if (heading.fields === undefined) throw new OperatorError([`the first line ${TOO_LONG.problem}`])
-  headings = heading.fields.map(field => field.trim())
-  return { headings, delimiter, rows: read.all([others]) }
-}
-
-function isRow({ fields }: CsvRow): boolean {
-  return fields?.every(text => text.trim() === '') !== true
+/** CSV by RFC 4180, and as spreadsheets save it. Rows of nothing are left out. A row is an array of its cells. */
+export const CSV: RowFormat = {
+  isEnough: start => {
+    const [line = '', next] = firstLineOf(start)
+    return next !== undefined || line.length > MAX_ROW_CHARS
+  },
+  openReader: openCsv,
 }
 
 /** The first line with text, and what follows it if its end was read. */
-function firstLineOf(texts: readonly string[]): readonly string[] {
-  const start = texts.join('').replace(/^[\r\n]+/, '')
-  return start.split(/[\r\n]/, 2)
+function firstLineOf(start: string): readonly string[] {
+  return start.replace(/^[\r\n]+/, '').split(/[\r\n]/, 2)
 }
 
-function isFirstLineWhole(texts: readonly string[]): boolean {
-  const [line = '', next] = firstLineOf(texts)
-  return next !== undefined || line.length > MAX_ROW_CHARS
+/** The first line with which Excel shows the delimiter to itself. */
+const SEPARATOR_LINE = /^("?)sep=([^"])\1[\s,;]*$/i
+
+function openCsv(start: string, options: ReaderOptions): RowReader {
+  const { file, hasEscapes } = options
+  const [line = ''] = firstLineOf(start)
+  const [separatorLine = '', , separator] = SEPARATOR_LINE.exec(line) ?? []
+  const delimiter = options.delimiter ?? separator ?? recogniseDelimiter(line)
+  const startsQuoted = /^\s*"/.test(start.replace(separatorLine, ''))
+  const hasQuotes = !hasEscapes || delimiter !== '\t' || startsQuoted
+  const parser = createCsvParser({ delimiter, hasEscapes, hasQuotes })
+  let isSkipped = separatorLine === ''
+  let headings: readonly string[] | undefined
+
+  function recordsOf(rows: readonly CsvRow[]): readonly ImportRecord[] {
+    const full = rows.filter(({ fields }) => fields?.every(text => text.trim() === '') !== true)
+    const fault = parser.fault()
+    if (full.length === 0 && fault !== undefined)
+      throw new OperatorError([`the file is not CSV: ${fault}`])
+    if (!isSkipped) isSkipped = full.shift() !== undefined
+    if (headings === undefined) headings = headingsOf(full.shift())
+    return full.map(recordOf)
+  }
+
+  function headingsOf(row: CsvRow | undefined): readonly string[] | undefined {
+    if (row === undefined) return undefined
+    if (row.fields === undefined) throw new OperatorError([`the first line ${TOO_LONG.problem}`])
+    return row.fields.map(field => field.trim())
+  }
+
+  function recordOf({ line, fields }: CsvRow): ImportRecord {
+    if (fields === undefined) return { line, raw: '', content: TOO_LONG }
+    const raw = JSON.stringify(fields)
+    const width = headings?.length ?? 0
+    if (fields.length > width && fields.slice(width).some(text => text.trim() !== '')) {
+      const problem = `has ${counted(fields.length, 'fields')} instead of ${width}`
+      return { line, raw, content: { problem } }
+    }
+    return { line, raw, content: { row: fields } }
+  }
+
+  return {
+    push: text => recordsOf(parser.push(text)),
+    end: () => {
+      const records = recordsOf(parser.end())
+      if (headings !== undefined) return [records]
+      const needed = 'its first line must name the columns, such as name,email'
+      throw new OperatorError([`${file} is empty: ${needed}`])
+    },
+    line: parser.line,
+    sampleOf: rest => {
+      const [end = ''] = rest.split(/[\r\n]/, 1)
+      const cells = parser.push(`${end}\n`)[0]?.fields ?? []
+      const fields = (headings ?? []).map(fieldLike)
+      const isShown = (text: string, at: number) =>
+        /[^\0-\x7f]/.test(text) && !fields[at]?.startsWith('password')
+      return (
+        cells.find((text, at) => fields[at] === 'name' && isShown(text, at)) ?? cells.find(isShown)
+      )
+    },
+    tableOf: (sample, columns) =>
+      createCsvTable({ headings: headings ?? [], delimiter, ...sample }, columns),
+  }
 }
 
 /** The delimiters that are recognised, the most common first. */
@@ -99,19 +103,4 @@ function recogniseDelimiter(line: string): string {
     return names.includes('name') && names.includes('email')
   }
   return DELIMITERS.find(isHeader) ?? (most as string)
-}
-
-/** Of the row with a wrong byte: its name, otherwise its first cell with a byte beyond ASCII that may be no password. */
-function sampleOf(
-  parser: ReturnType<typeof createCsvParser>,
-  headings: readonly string[],
-  rest: Buffer,
-): string | undefined {
-  const [line = ''] = rest.toString('latin1').split(/[\r\n]/, 1)
-  const [row] = parser.push(`${line}\n`)
-  const fields = headings.map(fieldLike)
-  const isShown = (text: string, at: number) =>
-    /[^\0-\x7f]/.test(text) && !fields[at]?.startsWith('password')
-  const cells = row?.fields ?? []
-  return cells.find((text, at) => fields[at] === 'name' && isShown(text, at)) ?? cells.find(isShown)
 }

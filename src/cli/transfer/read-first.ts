@@ -1,6 +1,6 @@
 /**
- * Reads chunks until they are enough. `all` gives these, or others in their place, those after them, and what ended the reading.
- * `isEnd` tells that nothing follows.
+ * Reads chunks until they are enough. `all` gives these, or others in their place, and those after them, up to the error that
+ * ended the reading. An error before the first chunk is thrown at once. `isEnd` tells that nothing follows.
  */
 export async function readFirst<C>(
   source: AsyncIterable<C>,
@@ -9,18 +9,21 @@ export async function readFirst<C>(
   const chunks = source[Symbol.asyncIterator]()
   const first: C[] = []
   let isEnd = false
-  let ending: Promise<never> | undefined
-  while (!isEnd && !isEnough(first)) {
-    const next = chunks.next()
-    const result = await next.catch(() => undefined)
-    if (result === undefined) ending = next as Promise<never>
-    else if (!result.done) first.push(result.value)
-    isEnd = result?.done !== false
+  let failure: { readonly error: unknown } | undefined
+  while (!isEnd && failure === undefined && !isEnough(first)) {
+    try {
+      const result = await chunks.next()
+      if (result.done) isEnd = true
+      else first.push(result.value)
+    } catch (error) {
+      if (first.length === 0) throw error
+      failure = { error }
+    }
   }
   async function* all(start: readonly C[] = first): AsyncGenerator<C> {
     yield* start
-    await ending
+    if (failure !== undefined) throw failure.error
     yield* { [Symbol.asyncIterator]: () => chunks }
   }
-  return { first, all, isEnd: isEnd && ending === undefined }
+  return { first, all, isEnd }
 }

@@ -1,8 +1,9 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { parseColumnFlags } from '../../../src/cli/transfer/column-options.ts'
-import { planCsv } from '../../../src/cli/transfer/csv-columns.ts'
-import { openCsv } from '../../../src/cli/transfer/read-csv.ts'
+import { inputFormatOf } from '../../../src/cli/transfer/format.ts'
+import { planColumns } from '../../../src/cli/transfer/plan-columns.ts'
+import { readRows } from '../../../src/cli/transfer/read-rows.ts'
 import { SEED } from '../../support/faults.ts'
 
 const field = fc.string({ unit: fc.constantFrom('a', ',', ';', '"', '\n', '\r', ' ', 'é', '😀') })
@@ -17,17 +18,20 @@ test('CSV is read as it was written, wherever a text of the file ends', async ()
       async (table, end, delimiter, piece) => {
         const quoted = (text: string) =>
           /^[aé ]*$/.test(text) ? text : `"${text.replaceAll('"', '""')}"`
-        const rows = [['name', 'email'], ...table].map(row => row.map(quoted).join(delimiter) + end)
-        const text = rows.join('')
+        const lines = [['name', 'email'], ...table].map(
+          row => row.map(quoted).join(delimiter) + end,
+        )
+        const text = lines.join('')
         async function* texts(): AsyncGenerator<string> {
           for (let at = 0; at < text.length; at += piece) yield text.slice(at, at + piece)
         }
-        const source = { file: 'users.csv', delimiter: undefined }
-        const csv = await openCsv({ ...source, texts: texts(), hasEscapes: false })
-        const plan = planCsv(csv, [], parseColumnFlags({}))
+        const file = 'users.csv'
+        const rows = await readRows({ file, texts: texts() }, inputFormatOf(file, {}))
+        const columns = parseColumnFlags({})
+        const plan = await planColumns(rows, { columns, wantedRows: 1, say: () => {} })
         const contents = []
-        for await (const read of csv.rows)
-          contents.push(...read.map(row => plan.recordOf(row).content))
+        for await (const chunk of plan.records)
+          contents.push(...chunk.map(({ content }) => content))
         const expected = table
           .filter(row => row.some(text => text.trim() !== ''))
           .map(([name, email]) => ({ row: { ...(name && { name }), ...(email && { email }) } }))

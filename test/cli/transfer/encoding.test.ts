@@ -1,7 +1,7 @@
 import { Readable } from 'node:stream'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { openText } from '../../../src/cli/transfer/read-text.ts'
+import { openText } from '../../../src/cli/transfer/open-text.ts'
 import { SEED } from '../../support/faults.ts'
 import { runCommand, stderrOf, stdoutOf } from '../../support/run-command.ts'
 import { folderWith, importing, namesIn } from '../../support/transfer.ts'

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { openJson } from '../../../src/cli/transfer/read-json.ts'
+import { inputFormatOf } from '../../../src/cli/transfer/format.ts'
+import { readRows } from '../../../src/cli/transfer/read-rows.ts'
 import { SEED } from '../../support/faults.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 import { stderrOf, stdoutOf } from '../../support/run-command.ts'
@@ -133,16 +134,13 @@ describe('import refuses JSON', () => {
   })
 
   test('that is too long for a string, and says how to make NDJSON of it', async () => {
+    const part = `[{"name":"${'x'.repeat(1_000_000)}"},`
     async function* texts() {
-      yield* ['[{"name":"Ann"},', '{"name":"Bea"}]']
+      for (let count = 0; count < 501; count++) yield part
     }
-    const source = {
-      file: 'users.json.gz',
-      textBytes: () => 500_000_001,
-      format: 'json',
-      at: '2.a b',
-    } as const
-    await expect(openJson(texts(), source)).rejects.toThrow(
+    const source = { file: 'users.json.gz', texts: texts() }
+    const { rows } = await readRows(source, inputFormatOf(source.file, { at: '2.a b' }))
+    await expect(rows.next()).rejects.toThrow(
       `users.json.gz is longer than 500,000,000 bytes; NDJSON may have any length: ` +
         `gunzip -c "users.json.gz" | jq -c '.[2]["a b"][]' > users.ndjson`,
     )
@@ -182,16 +180,16 @@ test('JSON is read as JSON.parse reads it, and refused where JSON.parse refuses 
         async function* texts() {
           yield text
         }
-        const source = { file: 'users.json', textBytes: () => 0, format: 'json' } as const
+        const source = { file: 'users.json', texts: texts() }
         const read = async () => {
-          const { records } = await openJson(texts(), { ...source, at: `${name}.in` })
+          const { rows } = await readRows(source, inputFormatOf(source.file, { at: `${name}.in` }))
           const contents = []
-          for await (const chunk of records) contents.push(...chunk.map(({ content }) => content))
+          for await (const chunk of rows) contents.push(...chunk.map(({ content }) => content))
           return contents
         }
         if (isJson(text) && wrong === '')
           expect(await read()).toEqual(rows.map(row => ({ row: JSON.parse(JSON.stringify(row)) })))
-        else if (!isJson(text)) await expect(read()).rejects.toThrow('users.json is not JSON: ')
+        else if (!isJson(text)) await expect(read()).rejects.toThrow('users.json is not JSON')
       },
     ),
     { numRuns: 1000, seed: SEED },

@@ -1,20 +1,16 @@
 import { isUtf8 } from 'node:buffer'
 import { OperatorError } from '../../errors.ts'
 import { UsageError } from '../terminal/terminal.ts'
+import type { RowReader } from './row-reader.ts'
 
 /** Where a text ends, because a byte there has no meaning in its encoding. Whoever reads the text knows the line. */
-export class WrongByte extends Error {
-  /** What follows from that byte on, as far as it was read. Empty if the encoding was chosen. */
-  readonly rest: Buffer
-  readonly file: string
-  /** Undefined for UTF-8. */
-  readonly encoding: string | undefined
+export class WrongByte extends OperatorError {
+  /** What follows from that byte on, as far as it was read. Absent if the encoding was chosen. */
+  readonly rest: Buffer | undefined
 
-  constructor(rest: Buffer, file: string, encoding?: string) {
-    super('a byte has no meaning in the encoding of the text')
+  constructor(file: string, encoding: string, rest?: Buffer) {
+    super([`${file} is not ${encoding}`])
     this.rest = rest
-    this.file = file
-    this.encoding = encoding
   }
 }
 
@@ -43,7 +39,7 @@ export function createDecoder(file: string, encoding = 'utf-8') {
       strict.decode(chunk, options)
     } catch {
       yield text.slice(0, Math.max(0, text.indexOf('\ufffd')))
-      throw new WrongByte(Buffer.alloc(0), file, encoding)
+      throw new WrongByte(file, encoding)
     }
     yield encoding === 'windows-1252' ? decodeWindows1252(chunk) : text
   }
@@ -59,7 +55,7 @@ function createUtf8Decoder(file: string) {
     yield right.toString()
     rest = bytes.subarray(right.length)
     if (cut === undefined || (chunk === undefined && rest.length > 0))
-      throw new WrongByte(rest, file)
+      throw new WrongByte(file, 'UTF-8', rest)
   }
 }
 
@@ -91,40 +87,42 @@ const LIKELY = [
 const MAX_SHOWN_BYTES = 60
 
 /**
- * What to do about a wrong byte: its line, and a text with it in each likely encoding, by which a person can choose. `sampleOf` gives
- * a name, or another text that is no password, each unit a byte. Any other error stays as it is.
+ * What to do about a wrong byte: its line, and a text with it in each likely encoding, by which a person can choose. Any other
+ * error stays as it is.
  */
 export function explainWrongByte(
   error: unknown,
-  line: number,
-  sampleOf: (rest: Buffer) => string | undefined,
+  { line, sampleOf }: Pick<RowReader, 'line' | 'sampleOf'>,
 ): unknown {
   if (!(error instanceof WrongByte)) return error
-  const { file, encoding, rest } = error
-  const start = `${file} is not ${encoding ?? 'UTF-8'} at line ${line}`
-  if (encoding !== undefined) return new OperatorError([start])
-  const bytes = Buffer.from(sampleOf(rest) ?? '', 'latin1').subarray(0, MAX_SHOWN_BYTES)
-  const texts = LIKELY.map(name => decodedAs(name, bytes))
-  const choices = LIKELY.flatMap((name, index) => {
-    const text = texts[index]
-    return text && texts.indexOf(text) === index ? `  --encoding ${name.padEnd(13)} ${text}` : []
-  })
+  const start = `${error.message} at line ${line()}`
+  if (error.rest === undefined) return new OperatorError([start])
+  const bytes = Buffer.from(sampleOf(error.rest.toString('latin1')) ?? '', 'latin1').subarray(
+    0,
+    MAX_SHOWN_BYTES,
+  )
+  const encodings = new Map<string, string>()
+  for (const name of LIKELY) {
+    const text = decodedAs(name, bytes)
+    if (text !== '' && !encodings.has(text)) encodings.set(text, name)
+  }
   const how =
-    choices.length > 0
+    encodings.size > 0
       ? 'this reads right'
       : `it was saved, such as ${LIKELY.slice(0, 3).join(', ')}`
+  const choices = Array.from(encodings, ([text, name]) => `  --encoding ${name.padEnd(13)} ${text}`)
   return new OperatorError([`${start}: add the --encoding in which ${how}`, ...choices])
 }
 
-/** `undefined` for bytes that are no text in this encoding. */
-function decodedAs(encoding: string, bytes: Buffer): string | undefined {
+/** Empty for bytes that are no text in this encoding. */
+function decodedAs(encoding: string, bytes: Buffer): string {
   try {
     const text =
       encoding === 'windows-1252'
         ? decodeWindows1252(bytes)
         : new TextDecoder(encoding, { fatal: true }).decode(bytes)
-    return /\p{Cc}/u.test(text) ? undefined : text.trim()
+    return /\p{Cc}/u.test(text) ? '' : text.trim()
   } catch {
-    return undefined
+    return ''
   }
 }

@@ -7,7 +7,9 @@ import { nameOf } from '../../users/transfer/user-import.ts'
 import type { Terminal } from '../terminal/terminal.ts'
 import { STANDARD_STREAM, WORKBOOK_HINT } from './format.ts'
 import { readFirst } from './read-first.ts'
-import { createDecoder, WrongByte } from './wrong-encoding.ts'
+import { createDecoder } from './text-encodings.ts'
+
+export type OpenText = ReturnType<typeof openText>
 
 export interface TextOptions {
   readonly terminal: Terminal
@@ -18,74 +20,74 @@ export interface TextOptions {
   readonly encoding?: string | undefined
 }
 
-/** A file or standard input as text. */
-export interface OpenText {
-  /** Its name in messages. */
-  readonly file: string
-  /** Whether more may come later, as from a pipe. */
-  readonly isStream: boolean
-  /**
-   * Its text without a byte order mark, unpacked if it is gzip, to be read once. An abort makes it throw the reason of the
-   * signal. Throws `WrongByte` after the text before that byte, and `OperatorError` if the file cannot be read or is no text.
-   */
-  readonly texts: AsyncGenerator<string>
-  /** How many bytes were read, unpacked. */
-  readonly textBytes: () => number
-  /** The part of the file, from 0 to 1, that was read for earlier texts; `undefined` if its length is unknown. */
-  readonly share: () => number | undefined
-}
-
 /** A transaction never has rows of two chunks. This size is enough for a full transaction, and takes little memory. */
 const CHUNK_BYTES = 1024 * 1024
 
-/** Opens a file to be read as text. Throws `OperatorError` for one that cannot be read. */
-export function openText(path: string, options: TextOptions): OpenText {
-  const { terminal, signal, isPacked } = options
-  const isStandard = path === STANDARD_STREAM
+/**
+ * Opens a file or standard input as text without a byte order mark, unpacked if it is gzip. Throws `OperatorError` for one
+ * that cannot be read.
+ */
+export function openText(path: string, { terminal, signal, isPacked, encoding }: TextOptions) {
   const file = nameOf(path)
-  const stats = isStandard ? undefined : statsOf(path)
-  const size = stats?.size ?? 0
+  const stats = path === STANDARD_STREAM ? undefined : statsOf(path)
   let readBytes = 0
-  let textBytes = 0
 
   async function* bytes(): AsyncGenerator<Buffer> {
     // Opened at the first read: before that, nobody would catch its error.
-    const source = isStandard
-      ? terminal.stdin()
-      : createReadStream(path, { highWaterMark: isPacked ? CHUNK_BYTES / 16 : CHUNK_BYTES })
-    addAbortSignal(signal, source)
-    for await (const chunk of unpack(source)) {
-      textBytes += chunk.length
+    const source = stats
+      ? createReadStream(path, { highWaterMark: isPacked ? CHUNK_BYTES / 16 : CHUNK_BYTES })
+      : terminal.stdin()
+    for await (const chunk of addAbortSignal(signal, source)) {
       yield chunk
-      if ('bytesRead' in source) readBytes = source.bytesRead
+      readBytes += chunk.length
     }
   }
 
-  async function* unpack(source: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-    const { start, all } = await readStart(source)
+  async function* unpack(): AsyncGenerator<Buffer> {
+    const { start, all } = await readStart(bytes())
     const isGzip = start[0] === 0x1f && start[1] === 0x8b
-    const problem =
-      start.length === 0 ? 'is cut off: it is empty' : 'is not gzip, although its name ends in .gz'
-    if (isPacked && !isGzip) throw new OperatorError([`${file} ${problem}`])
+    if (isPacked && !isGzip) {
+      const problem =
+        start.length === 0 ? 'cut off: it is empty' : 'not gzip, although its name ends in .gz'
+      throw new OperatorError([`${file} is ${problem}`])
+    }
     yield* isGzip ? pipeline(all, createGunzip({ chunkSize: CHUNK_BYTES }), () => {}) : all
   }
 
   async function* texts(): AsyncGenerator<string> {
     try {
       signal.throwIfAborted()
-      yield* decode(bytes(), file, options.encoding)
+      const { start, all } = await readStart(unpack())
+      const marked = BYTE_ORDER_MARKS.find(({ mark }) =>
+        mark.equals(start.subarray(0, mark.length)),
+      )
+      const problem = binaryIn(start) ?? (marked || encoding ? undefined : utf16In(start))
+      if (problem !== undefined) throw new OperatorError([`${file} ${problem}`])
+      const decode = createDecoder(file, marked?.encoding ?? encoding)
+      let skipped = marked?.mark.length ?? 0
+      for await (const chunk of all) {
+        yield* decode(chunk.subarray(skipped))
+        skipped = 0
+      }
+      yield* decode()
     } catch (error) {
       signal.throwIfAborted()
-      throw error instanceof WrongByte ? error : toReadError(file, error)
+      throw toReadError(file, error)
     }
   }
 
   return {
+    /** Its name in messages. */
     file,
+    /** Whether more may come later, as from a pipe. */
     isStream: stats?.isFile() !== true,
+    /**
+     * To be read once. An abort makes it throw the reason of the signal. Throws `WrongByte` after the text before that byte, and
+     * `OperatorError` if the file cannot be read or is no text.
+     */
     texts: texts(),
-    textBytes: () => textBytes,
-    share: () => (size === 0 ? undefined : Math.min(1, readBytes / size)),
+    /** The part of the file, from 0 to 1, that was read for earlier texts; `undefined` if its length is unknown. */
+    share: () => (stats?.size ? Math.min(1, readBytes / stats.size) : undefined),
   }
 }
 
@@ -119,11 +121,12 @@ const START_BYTES = 4
 
 /** The first bytes, fewer than `START_BYTES` only of a shorter file, and all of them with what follows. */
 async function readStart(chunks: AsyncIterable<Buffer>) {
-  const read = await readFirst(chunks, first => Buffer.concat(first).length >= START_BYTES)
-  const start = Buffer.concat(read.first)
-  // Throws if nothing could be read.
-  if (start.length === 0) await read.all().next()
-  return { start, all: read.all([start]) }
+  const { first, all } = await readFirst(
+    chunks,
+    some => some.reduce((count, { length }) => count + length, 0) >= START_BYTES,
+  )
+  const start = Buffer.concat(first)
+  return { start, all: all([start]) }
 }
 
 const BYTE_ORDER_MARKS = [
@@ -131,25 +134,6 @@ const BYTE_ORDER_MARKS = [
   { encoding: 'utf-16le', mark: Buffer.of(0xff, 0xfe) },
   { encoding: 'utf-16be', mark: Buffer.of(0xfe, 0xff) },
 ]
-
-async function* decode(
-  bytes: AsyncIterable<Buffer>,
-  file: string,
-  chosen: string | undefined,
-): AsyncGenerator<string> {
-  const { start, all } = await readStart(bytes)
-  const marked = BYTE_ORDER_MARKS.find(({ mark }) => start.subarray(0, mark.length).equals(mark))
-  const encoding = marked?.encoding ?? chosen
-  const problem = binaryIn(start) ?? (encoding === undefined ? utf16In(start) : undefined)
-  if (problem !== undefined) throw new OperatorError([`${file} ${problem}`])
-  const decoder = createDecoder(file, encoding)
-  let skipped = marked?.mark.length ?? 0
-  for await (const chunk of all) {
-    yield* decoder(chunk.subarray(skipped))
-    skipped = 0
-  }
-  yield* decoder()
-}
 
 function binaryIn(start: Buffer): string | undefined {
   const mark = start.toString('latin1', 0, START_BYTES)
