@@ -1,16 +1,22 @@
 import { OperatorError } from '../../errors.ts'
 import { IMPORT_COLUMNS } from '../../users/transfer/import-rows.ts'
-import { type ColumnOptions, listed, quoted } from './column-options.ts'
+import { listed, quoted } from './column-options.ts'
 import { fieldLike, partOfName } from './look-alikes.ts'
 import type { Table } from './plan-columns.ts'
 
 /** The columns of a file do not fit the options. With other options, an import has to begin at the first row again. */
-export class ColumnsError extends OperatorError {}
+export class ColumnsError extends OperatorError {
+  constructor(problem: string) {
+    super([problem])
+  }
+}
 
 /** The columns that are read as each field, and those that are left. */
 export interface Choice {
   readonly reads: ReadonlyMap<string, readonly string[]>
   readonly left: readonly string[]
+  /** The fields without which no row can be a user, and that no column is read as. */
+  readonly lacking: readonly string[]
 }
 
 /** Taken as they are, they would let nobody in. */
@@ -39,55 +45,41 @@ export function chooseColumns(
   const isIgnored = (column: string) => ignored.some(name => covers(name, column))
 
   const left: string[] = []
-  for (const column of columns) {
+  for (const column of columns.filter(column => !isTaken(column))) {
     const field = isCsv ? column.toLowerCase() : column
-    if (isTaken(column)) continue
+    const [other] = reads.get(field) ?? []
     if (isIgnored(column) || !IMPORT_COLUMNS.includes(field)) left.push(column)
-    else if (reads.has(field)) throw new ColumnsError([describeBoth(field, column)])
-    else reads.set(field, [column])
+    else if (other === undefined) reads.set(field, [column])
+    else {
+      const [first, second] = [quoted(other), quoted(column)]
+      throw new ColumnsError(
+        missing.has(other)
+          ? `no row has ${first}, which --column takes as ${field}; rows have ${second}`
+          : `${first} and ${second} are both read as ${field}: --ignore ${second} leaves the second`,
+      )
+    }
   }
 
-  function describeBoth(field: string, column: string): string {
-    const [first = ''] = reads.get(field) ?? []
-    if (missing.has(first))
-      return `no row has ${quoted(first)}, which --column takes as ${field}; rows have ${quoted(column)}`
-    return `${quoted(first)} and ${quoted(column)} are both read as ${field}: --ignore ${quoted(column)} leaves the second`
-  }
-
+  const open = left.filter(column => !isIgnored(column) && !flags.has(column))
   const namesOf = (column: string) =>
     isCsv ? [column] : column.split('.').filter(name => !/^\d+$/.test(name))
   const parentOf = (column: string) =>
     isCsv ? '' : column.slice(0, Math.max(0, column.lastIndexOf('.')))
-  const besides = taken.map(({ column }) => parentOf(column)).filter(parent => parent !== '')
-  const open = left.filter(column => !isIgnored(column) && !flags.has(column))
   const likeOf = (column: string) => fieldLike(namesOf(column).at(-1) ?? '')
+  const besides = taken.map(({ column }) => parentOf(column)).filter(parent => parent !== '')
 
-  const asked = new Set<string>()
-  /** What to do about a column that looks like a field. An object that looks like one is named by its first member. */
-  function describeAlike(column: string): readonly string[] {
+  /** The field that a column looks like. An object that looks like one is named by its first member. */
+  function findLikeness(column: string) {
     const names = namesOf(column)
     const own = likeOf(column)
     const outer = own === undefined ? outerOf(column) : undefined
     const field = own ?? (outer && fieldLike(names.at(-2) ?? ''))
     if (field === undefined) return []
-    const others = reads.get(field)
-    const isNested =
-      names.length > (outer === undefined ? 1 : 2) && !besides.includes(parentOf(column))
-    if (isNested && (others !== undefined || !NESTED_FIELDS.includes(field))) return []
-    if (outer !== undefined && others !== undefined) return []
-    asked.add(field)
-    const [name, take] = [quoted(outer ?? column), `--column ${quoted(`${column}=${field}`)}`]
-    if (column === METEOR_DIGESTS)
-      return [
-        `${name} has digests of Meteor, which hashes passwords before bcrypt: docs/moving-in.md has its recipe, --ignore ${name} leaves it`,
-      ]
-    if (others === undefined)
-      return [`${name} looks like ${field}: ${take} takes it, --ignore ${name} leaves it`]
-    const instead = others.map(other => `--ignore ${quoted(other)}`).join(' ')
-    return [
-      `${name} looks like ${field}, which ${listed(others)} is: --ignore ${name} leaves it, ` +
-        `${take} ${instead} takes it instead`,
-    ]
+    const isRead = reads.has(field)
+    const depth = names.length - (outer === undefined ? 1 : 2)
+    const isInside = depth > 0 && !besides.includes(parentOf(column))
+    if (isInside && (isRead || !NESTED_FIELDS.includes(field))) return []
+    return outer !== undefined && isRead ? [] : [{ column, field, shown: quoted(outer ?? column) }]
   }
 
   /** The object around a column, if this is its first member, and none is read or looks like a field. */
@@ -103,8 +95,19 @@ export function chooseColumns(
     return isPlain && members.find(member => !flags.has(member)) === column ? outer : undefined
   }
 
+  function advise({ column, field, shown }: { column: string; field: string; shown: string }) {
+    if (column === METEOR_DIGESTS)
+      return `${shown} has digests of Meteor, which hashes passwords before bcrypt: docs/moving-in.md has its recipe, --ignore ${shown} leaves it`
+    const others = reads.get(field)
+    const take = taking([column], field)
+    return others === undefined
+      ? `${shown} looks like ${field}: ${take} takes it, --ignore ${shown} leaves it`
+      : `${shown} looks like ${field}, which ${listed(others)} is: --ignore ${shown} leaves it, ` +
+          `${take} ${ignoring(others)} takes it instead`
+  }
+
   /** The given and the family name, where no column is the name, or only one of them is. */
-  function describeParts(): readonly string[] {
+  function adviseParts(): readonly string[] {
     const named = reads.get('name') ?? []
     const kindOf = (column: string) => partOfName(namesOf(column).at(-1) ?? '')
     const [first = open.find(kindOf)] = named
@@ -115,43 +118,25 @@ export function chooseColumns(
     )
     const added = parts.filter(column => !named.includes(column))
     if (added.length === 0 || !parts.includes(first)) return []
-    const takes = parts.map(column => `--column ${quoted(`${column}=name`)}`).join(' ')
-    const leaves = added.map(column => `--ignore ${quoted(column)}`).join(' ')
+    const look = added.length > 1 ? 'look' : 'looks'
     const verb = parts.length > 1 ? 'joins them' : 'takes it'
     return [
-      `${listed(added)} ${added.length > 1 ? 'look' : 'looks'} like parts of name: ${takes} ${verb}, ${leaves} leaves them`,
+      `${listed(added)} ${look} like parts of name: ${taking(parts, 'name')} ${verb}, ${ignoring(added)} leaves them`,
     ]
   }
 
-  const alike = open.flatMap(describeAlike)
-  const problems = asked.has('name') ? alike : [...alike, ...describeParts()]
-  if (problems.length > 0) throw new ColumnsError([problems.join('; ')])
-  return { reads, left }
-}
-
-/** The fields without which no row can be a user, and that no column is read as. */
-export function lackingOf({ reads }: Choice, { nameFrom }: ColumnOptions): readonly string[] {
+  const alike = open.flatMap(findLikeness)
+  const problems = alike.map(advise)
+  if (!alike.some(({ field }) => field === 'name')) problems.push(...adviseParts())
+  if (problems.length > 0) throw new ColumnsError(problems.join('; '))
   const needed = nameFrom === undefined ? ['name', 'email'] : ['email']
-  return needed.filter(field => !reads.has(field))
+  return { reads, left, lacking: needed.filter(field => !reads.has(field)) }
 }
 
-/** All columns, in one line. */
-export function describeChoice(
-  choice: Choice,
-  options: ColumnOptions,
-  missing: ReadonlySet<string>,
-): string {
-  const read = Array.from(choice.reads).flatMap(([field, columns]) =>
-    columns
-      .filter(column => !missing.has(column))
-      .map(column => quoted(column) + (column === field ? '' : ` as ${field}`)),
-  )
-  return [
-    `columns: reads ${read.join(', ') || 'nothing'}`,
-    `leaves ${listed(choice.left)}`,
-    ...lackingOf(choice, options).map(
-      field => `none is read as ${field}: --column "COLUMN=${field}" takes one`,
-    ),
-    ...(missing.size > 0 ? [`no row so far has ${listed([...missing])}`] : []),
-  ].join('; ')
+function taking(columns: readonly string[], field: string): string {
+  return columns.map(column => `--column ${quoted(`${column}=${field}`)}`).join(' ')
+}
+
+function ignoring(columns: readonly string[]): string {
+  return columns.map(column => `--ignore ${quoted(column)}`).join(' ')
 }

@@ -1,8 +1,8 @@
 import { IMPORT_COLUMNS } from '../../users/transfer/import-rows.ts'
-import { type Choice, ColumnsError, lackingOf } from './choose-columns.ts'
+import { type Choice, ColumnsError } from './choose-columns.ts'
 import { type ColumnOptions, listed, quoted } from './column-options.ts'
 import type { Table } from './plan-columns.ts'
-import type { Sample } from './row-reader.ts'
+import type { Sample } from './read-rows.ts'
 
 export interface CsvFile extends Sample {
   /** The first line, trimmed. Columns without a heading have an empty one. */
@@ -44,7 +44,7 @@ export function createCsvTable(file: CsvFile, given: ColumnOptions): Table {
     },
     valueAt,
     check: choice => {
-      requireFields(file, choice, options)
+      requireFields(file, choice)
       if (isUndecided) requireNoNulls(file, choice, valueAt)
     },
     problemIn: user => {
@@ -65,52 +65,40 @@ function spellAs(headings: readonly string[], options: ColumnOptions): ColumnOpt
   const taken = options.taken.map(({ column, field }) => {
     const heading = headingFor(column)
     if (heading !== undefined) return { column: heading, field }
-    throw missing(headings, `${quoted(column)}, which --column takes as ${field}`)
+    const wanted = `${quoted(column)}, which --column takes as ${field}`
+    throw new ColumnsError(describeMissing(headings, wanted))
   })
   return { ...options, taken, ignored: options.ignored.map(name => headingFor(name) ?? name) }
 }
 
-function requireFields(
-  { headings, delimiter }: CsvFile,
-  choice: Choice,
-  options: ColumnOptions,
-): void {
-  const lacking = lackingOf(choice, options)
-  const ignored = choice.left.filter(column => lacking.includes(column.toLowerCase()))
-  const read = [...choice.reads.values()].flat()
-  const twice = [...read, ...ignored].find(
-    column => headings.indexOf(column) < headings.lastIndexOf(column),
-  )
+function requireFields({ headings, delimiter }: CsvFile, { reads, left, lacking }: Choice): void {
+  const ignored = left.filter(column => lacking.includes(column.toLowerCase()))
+  const twice = [...reads.values(), ignored]
+    .flat()
+    .find(column => headings.indexOf(column) < headings.lastIndexOf(column))
   if (twice !== undefined)
-    throw new ColumnsError([`the first line names ${quoted(twice)} twice: rename the one to leave`])
+    throw new ColumnsError(`the first line names ${quoted(twice)} twice: rename the one to leave`)
   const wanted = lacking.map(quoted).join(' and ')
   if (ignored.length > 0)
-    throw new ColumnsError([
-      `no column is read as ${wanted}, and --ignore leaves ${listed(ignored)}`,
-    ])
+    throw new ColumnsError(`no column is read as ${wanted}, and --ignore leaves ${listed(ignored)}`)
   if (lacking.length === 0) return
   const other = ['|', ';', '\t', ','].find(
     unit => unit !== delimiter && headings.some(heading => heading.includes(unit)),
   )
   const shown = other === '\t' ? 'tab' : quoted(other ?? '')
-  throw missing(
-    headings,
-    wanted,
-    other && `; if its cells are divided so, add --delimiter ${shown}`,
-  )
+  const hint = other && `; if its cells are divided so, add --delimiter ${shown}`
+  throw new ColumnsError(describeMissing(headings, wanted) + (hint ?? ''))
 }
 
-function missing(headings: readonly string[], wanted: string, hint = ''): ColumnsError {
+function describeMissing(headings: readonly string[], wanted: string): string {
   // A row of data may hold a password, so it is not shown.
   if (headings.some(heading => heading.includes('@')))
-    return new ColumnsError([
-      `the first line holds an e-mail address, but it must name the columns, such as name,email${hint}`,
-    ])
+    return 'the first line holds an e-mail address, but it must name the columns, such as name,email'
   const found = headings.every(heading => heading === '') ? 'nothing' : listed(headings)
-  return new ColumnsError([
+  return (
     `the first line does not name ${wanted}; it names ${found}; known columns are ` +
-      `${IMPORT_COLUMNS.join(', ')}, and --column "COLUMN=FIELD" takes another one${hint}`,
-  ])
+    `${IMPORT_COLUMNS.join(', ')}, and --column "COLUMN=FIELD" takes another one`
+  )
 }
 
 /** Throws `ColumnsError` if cells are what databases write for nothing. */
@@ -132,7 +120,7 @@ function requireNoNulls(
   const takes = found.flatMap(text => (isText && text === '\\N' ? [] : `--null ${quoted(text)}`))
   const add = [...takes, ...(hasEscapes ? ['--escape backslash'] : [])].join(' ')
   const seen = [...found.map(quoted), ...(hasEscapes && !isText ? ['backslashes'] : [])]
-  throw new ColumnsError([
+  throw new ColumnsError(
     `cells have ${seen.join(' and ')}, as databases write them: ${add} reads them, --null "" takes them as they are`,
-  ])
+  )
 }

@@ -24,6 +24,8 @@ import { createRejectsSink, requireOtherFile } from './files.ts'
 import { type InputFlags, inputFormatOf, STANDARD_STREAM } from './format.ts'
 import { openText } from './open-text.ts'
 import { planColumns } from './plan-columns.ts'
+import { CSV } from './read-csv.ts'
+import { JSON_ROWS } from './read-json.ts'
 import { readRows } from './read-rows.ts'
 
 export interface ImportFlags extends InputFlags, ColumnFlags, JsonFlags {
@@ -58,7 +60,7 @@ export async function importUsers(terminal: Terminal, flags: ImportFlags): Promi
     const isKnown = format.name === 'csv' || columns.taken.length === 0
     // A stream may pause after its first rows.
     const wantedRows = text.isStream && isKnown ? 1 : FIRST_ROWS
-    const rows = await readRows(text, format)
+    const rows = await readRows(format.name === 'csv' ? CSV : JSON_ROWS, text, format)
     const { records, seed } = await planColumns(rows, { columns, wantedRows, say })
     const sink = rejects === undefined ? undefined : createRejectsSink(rejects)
     const showRejected = createRejectsDisplay(terminal)

@@ -2,8 +2,8 @@ import { OperatorError } from '../../errors.ts'
 import type { ImportRecord } from '../../users/transfer/import-rows.ts'
 import { quoted } from './column-options.ts'
 import { adviseAt, createJsonTable } from './json-table.ts'
-import { sampleOfJson } from './ndjson.ts'
-import { MAX_ROW_CHARS, type ReaderOptions, type RowReader, TOO_LONG } from './row-reader.ts'
+import { fieldLike } from './look-alikes.ts'
+import { MAX_ROW_CHARS, type ReaderOptions, type RowReader, TOO_LONG } from './read-rows.ts'
 import { type Container, JsonMistake, scanJson } from './scan-json.ts'
 
 /** Some more characters do not fit into a string of JavaScript. */
@@ -14,35 +14,53 @@ const MAX_BYTES = 500_000_000
  * member is either; or rows one after the other. Its end throws `OperatorError` for one with a mistake, and if it is not clear
  * where the rows are, with the option that makes it so.
  */
-export function openDocument(options: ReaderOptions): RowReader {
-  const { file } = options
+export function openDocument({ file, at, name: format }: ReaderOptions): RowReader {
   const texts: string[] = []
   let bytes = 0
   /** Other places that may have users, as values of `--at`. */
   let elsewhere: readonly string[] = []
   const fail = (problem: string) => new OperatorError([`${file} ${problem}`])
 
-  function findRows(text: string): readonly number[] {
-    try {
-      const found = rowsIn(text, options, fail)
-      elsewhere = found.elsewhere
-      return found.places
-    } catch (error) {
-      throw error instanceof JsonMistake ? fail(`is not JSON: ${error.message}`) : error
+  function findRows(text: string): Container {
+    const [values, top, ...inner] = scanJson(text)
+    const lists = inner.filter(isList)
+    elsewhere = lists.map(({ path }) => path)
+    const isOne = values.places.length === 3
+    if (at !== undefined) {
+      if (!isOne) throw new JsonMistake(`more text follows at line ${values.places[5]}`)
+      const found = [top, ...inner].find(container => container?.path === at)
+      if (found !== undefined && (found.isArray || isList(found))) return found
+      if (top?.isArray && !/^\d/.test(at)) throw fail('is an array itself: leave --at out')
+      const others = lists.length > 0 ? `; it ${adviseAt(elsewhere)}` : ''
+      throw fail(`has no list of users at ${at}${others}`)
     }
+    if (!isOne || top === undefined) return values
+    if (top.isArray) return top
+    if (format === 'ndjson' && (isList(top) || lists.length > 0))
+      throw fail('is one object with lists in it: add --format json to import one of them')
+    if (isList(top)) return top
+    if (format !== 'json' && lists.every(isEmpty)) return values
+    const member = onlyMember(lists)
+    if (member !== undefined) return member
+    if (lists.length > 0) throw fail(adviseAt(elsewhere))
+    throw fail('is one object without an array of objects, so it has no rows')
   }
 
   return {
     push: text => {
       texts.push(text)
       bytes += Buffer.byteLength(text)
-      if (bytes > MAX_BYTES) throw fail(tooLong(options))
+      if (bytes > MAX_BYTES) throw fail(describeTooLong(file, at))
       return []
     },
     end: () => {
       const text = texts.join('')
       texts.length = 0
-      return recordsAt(text, findRows(text))
+      try {
+        return recordsAt(text, findRows(text).places)
+      } catch (error) {
+        throw error instanceof JsonMistake ? fail(`is not JSON: ${error.message}`) : error
+      }
     },
     line: () => texts.join('').split('\n').length,
     sampleOf: rest => sampleOfJson(texts.join(''), rest),
@@ -50,56 +68,23 @@ export function openDocument(options: ReaderOptions): RowReader {
   }
 }
 
-/** The places of rows, as `scanJson` gives them. */
-function rowsIn(
-  text: string,
-  { at, name: format }: ReaderOptions,
-  fail: (problem: string) => OperatorError,
-) {
-  const { size, containers, places } = scanJson(text, at ?? '')
-  const [top] = containers
-  const lists = containers.filter(container => container !== top && isList(container))
-  const elsewhere = lists.map(({ path }) => path)
-  const placesAt = (path: string | undefined) => ({
-    places: scanJson(text, path).places,
-    elsewhere,
-  })
-
-  if (at !== undefined) {
-    if (size > 1)
-      throw new JsonMistake(`more text follows at line ${placesAt(undefined).places[5]}`)
-    const found = containers.find(({ path }) => path === at)
-    if (found !== undefined && (found.isArray || isList(found))) return { places, elsewhere }
-    if (top?.isArray && !/^\d/.test(at)) throw fail('is an array itself: leave --at out')
-    throw fail(
-      `has no list of users at ${at}${lists.length > 0 ? `; it ${adviseAt(elsewhere)}` : ''}`,
-    )
-  }
-  if (size > 1) return placesAt(undefined)
-  if (top === undefined || top.isArray) return { places, elsewhere }
-  if (format === 'ndjson' && (isList(top) || lists.length > 0))
-    throw fail('is one object with lists in it: add --format json to import one of them')
-  if (isList(top)) return { places, elsewhere }
-  if (format !== 'json' && lists.every(({ size }) => size === 0)) return placesAt(undefined)
-  const member = onlyMember(lists)
-  if (member !== undefined) return placesAt(member.path)
-  if (lists.length > 0) throw fail(adviseAt(elsewhere))
-  throw fail('is one object without an array of objects, so it has no rows')
+function isEmpty({ places }: Container): boolean {
+  return places.length === 0
 }
 
 /** Whether the values of a container are rows: objects in an array, or by keys, which are no lists themselves. */
-function isList({ isArray, size, rows }: Container): boolean {
-  return isArray ? rows > 0 || size === 0 : size > 0 && rows === size
+function isList(container: Container): boolean {
+  const { isArray, places, rows } = container
+  return isArray ? rows > 0 || isEmpty(container) : rows > 0 && rows === places.length / 3
 }
 
 /** The member of a document that has the rows: its only array of objects, or else its only object of objects or its empty array. */
 function onlyMember(lists: readonly Container[]): Container | undefined {
   const members = lists.filter(({ depth }) => depth === 1)
-  const full = members.filter(({ size }) => size > 0)
+  const full = members.filter(member => !isEmpty(member))
   const arrays = full.filter(({ isArray }) => isArray)
-  const [member, ...others] =
-    arrays.length > 0 ? arrays : full.length > 0 ? full : members.slice(0, 1)
-  return others.length === 0 ? member : undefined
+  const [likely = []] = [arrays, full, members.slice(0, 1)].filter(({ length }) => length > 0)
+  return likely.length === 1 ? likely[0] : undefined
 }
 
 /** How many rows there are in a chunk: enough for a transaction. */
@@ -112,17 +97,14 @@ function* recordsAt(text: string, places: readonly number[]): Generator<readonly
       const line = places[index + 2] as number
       const raw = text.slice(places[index], places[index + 1])
       const isTooLong = raw.length > MAX_ROW_CHARS
-      records.push(
-        isTooLong
-          ? { line, raw: '', content: TOO_LONG }
-          : { line, raw, content: { row: JSON.parse(raw) } },
-      )
+      const content = isTooLong ? TOO_LONG : { row: JSON.parse(raw) }
+      records.push({ line, raw: isTooLong ? '' : raw, content })
     }
     yield records
   }
 }
 
-function tooLong({ file, at }: ReaderOptions): string {
+function describeTooLong(file: string, at: string | undefined): string {
   const path = (at?.split('.') ?? []).map(name =>
     /^\d+$/.test(name) ? `[${name}]` : `[${JSON.stringify(name)}]`,
   )
@@ -132,4 +114,12 @@ function tooLong({ file, at }: ReaderOptions): string {
     : `${jq} ${quoted(file)}`
   const limit = MAX_BYTES.toLocaleString('en')
   return `is longer than ${limit} bytes; NDJSON may have any length: ${command} > users.ndjson`
+}
+
+/** The text that goes on with a wrong byte, unless it is a password. */
+export function sampleOfJson(before: string, rest: string): string | undefined {
+  const member = /"([^"\\]{1,99})"\s{0,9}:\s{0,9}"([^"\\]{0,99})$/.exec(before.slice(-300))
+  const [, name, start = ''] = member ?? []
+  const [end = ''] = rest.slice(0, 200).split('"', 1)
+  return name === undefined || fieldLike(name)?.startsWith('password') ? undefined : start + end
 }

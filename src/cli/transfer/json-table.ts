@@ -57,7 +57,7 @@ function requireNoOther(
     const start = `${path.slice(path.indexOf('.') + 1)}.0.`
     return known.some(column => column.startsWith(start) && isEmail(column.slice(start.length)))
   })
-  if (places.length > 0) throw new ColumnsError([`the file ${adviseAt(places)}`])
+  if (places.length > 0) throw new ColumnsError(`the file ${adviseAt(places)}`)
 }
 
 const MAX_SHOWN_PATHS = 10

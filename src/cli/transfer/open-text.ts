@@ -6,7 +6,7 @@ import { OperatorError, readFailureInWords } from '../../errors.ts'
 import { nameOf } from '../../users/transfer/user-import.ts'
 import type { Terminal } from '../terminal/terminal.ts'
 import { STANDARD_STREAM, WORKBOOK_HINT } from './format.ts'
-import { readFirst } from './read-first.ts'
+import { lengthOf, readFirst } from './read-first.ts'
 import { createDecoder } from './text-encodings.ts'
 
 export type OpenText = ReturnType<typeof openText>
@@ -121,10 +121,7 @@ const START_BYTES = 4
 
 /** The first bytes, fewer than `START_BYTES` only of a shorter file, and all of them with what follows. */
 async function readStart(chunks: AsyncIterable<Buffer>) {
-  const { first, all } = await readFirst(
-    chunks,
-    some => some.reduce((count, { length }) => count + length, 0) >= START_BYTES,
-  )
+  const { first, all } = await readFirst(chunks, some => lengthOf(some) >= START_BYTES)
   const start = Buffer.concat(first)
   return { start, all: all([start]) }
 }

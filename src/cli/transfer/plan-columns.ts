@@ -1,5 +1,5 @@
 import { IMPORT_COLUMNS, type ImportRecord } from '../../users/transfer/import-rows.ts'
-import { type Choice, ColumnsError, chooseColumns, describeChoice } from './choose-columns.ts'
+import { type Choice, ColumnsError, chooseColumns } from './choose-columns.ts'
 import {
   type ColumnOptions,
   columnOptionsText,
@@ -9,7 +9,7 @@ import {
   quoted,
 } from './column-options.ts'
 import { fieldLike, partOfName } from './look-alikes.ts'
-import { readFirst } from './read-first.ts'
+import { lengthOf, readFirst } from './read-first.ts'
 import type { readRows } from './read-rows.ts'
 
 /** The columns of the rows of a file. */
@@ -52,10 +52,7 @@ export async function planColumns(
   { rows, tableOf }: Awaited<ReturnType<typeof readRows>>,
   { columns: given, wantedRows, say }: PlanOptions,
 ) {
-  const { first, all, isEnd } = await readFirst(
-    rows,
-    some => some.reduce((count, { length }) => count + length, 0) >= wantedRows,
-  )
+  const { first, all, isEnd } = await readFirst(rows, some => lengthOf(some) >= wantedRows)
   const sample = first.flat()
   const table = tableOf({ rows: sample, say }, given)
   const { options, known } = table
@@ -76,9 +73,9 @@ export async function planColumns(
   function requireAll(): void {
     if (missing.size === 0) return
     const names = [...missing].map(quoted).join(' and ')
-    throw new ColumnsError([
+    throw new ColumnsError(
       `no row has ${names}, which --column takes; rows have ${listed([...known])}`,
-    ])
+    )
   }
 
   function addColumns(found: readonly string[], line: number): void {
@@ -87,7 +84,7 @@ export async function planColumns(
     try {
       choice = chooseColumns([...new Set([...known, ...found])], table, missing)
     } catch (error) {
-      throw new ColumnsError([`line ${line}: ${(error as Error).message}`])
+      throw new ColumnsError(`line ${line}: ${(error as Error).message}`)
     }
   }
 
@@ -106,14 +103,29 @@ export async function planColumns(
     return { ...record, content: { row: user } }
   }
 
+  /** All columns, in one line. */
+  function describe(): string {
+    const read = Array.from(choice.reads, ([field, columns]) =>
+      columns
+        .filter(column => !missing.has(column))
+        .map(column => quoted(column) + (column === field ? '' : ` as ${field}`)),
+    )
+    return [
+      `columns: reads ${read.flat().join(', ') || 'nothing'}`,
+      `leaves ${listed(choice.left)}`,
+      ...choice.lacking.map(
+        field => `none is read as ${field}: --column "COLUMN=${field}" takes one`,
+      ),
+      ...(missing.size > 0 ? [`no row so far has ${listed([...missing])}`] : []),
+    ].join('; ')
+  }
+
   async function* records(): AsyncGenerator<readonly ImportRecord[]> {
     let isSaid = false
     try {
       for await (const chunk of all()) {
-        if (!isSaid && known.size > 0) {
-          say(describeChoice(choice, options, missing))
-          isSaid = true
-        }
+        if (!isSaid && known.size > 0) say(describe())
+        isSaid ||= known.size > 0
         yield chunk.map(recordOf)
       }
       requireAll()

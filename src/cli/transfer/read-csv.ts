@@ -10,7 +10,7 @@ import {
   type RowFormat,
   type RowReader,
   TOO_LONG,
-} from './row-reader.ts'
+} from './read-rows.ts'
 
 /** CSV by RFC 4180, and as spreadsheets save it. Rows of nothing are left out. A row is an array of its cells. */
 export const CSV: RowFormat = {

@@ -27,3 +27,8 @@ export async function readFirst<C>(
   }
   return { first, all, isEnd }
 }
+
+/** The length of all chunks together. */
+export function lengthOf(chunks: readonly { readonly length: number }[]): number {
+  return chunks.reduce((count, { length }) => count + length, 0)
+}

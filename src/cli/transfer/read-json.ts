@@ -1,8 +1,15 @@
 import { OperatorError } from '../../errors.ts'
+import type { ImportRecord } from '../../users/transfer/import-rows.ts'
 import { SQL_HINT } from './format.ts'
-import { openDocument } from './json-document.ts'
-import { openNdjson } from './ndjson.ts'
-import { MAX_ROW_CHARS, type ReaderOptions, type RowFormat } from './row-reader.ts'
+import { openDocument, sampleOfJson } from './json-document.ts'
+import { createJsonTable } from './json-table.ts'
+import {
+  MAX_ROW_CHARS,
+  type ReaderOptions,
+  type RowFormat,
+  type RowReader,
+  TOO_LONG,
+} from './read-rows.ts'
 
 /** Shows whether each line of JSON is a row: its first line and more, or so much of it. */
 const MAX_START_CHARS = 64 * 1024
@@ -43,5 +50,39 @@ function isJson(text: string): boolean {
     return true
   } catch {
     return false
+  }
+}
+
+/** Reads a value of JSON from each line. Empty lines are skipped. */
+function openNdjson(): RowReader {
+  let line = 1
+  /** The part of the current line in earlier texts. Of one that is too long, its end, which does not fill the memory. */
+  let rest = ''
+
+  function recordOf(text: string, line: number): readonly ImportRecord[] {
+    const raw = text.trim()
+    if (raw.length > MAX_ROW_CHARS) return [{ line, raw: '', content: TOO_LONG }]
+    if (raw === '') return []
+    try {
+      return [{ line, raw, content: { row: JSON.parse(raw) } }]
+    } catch {
+      const hint = line === 1 ? '; for a CSV file, add --format csv' : ''
+      return [{ line, raw, content: { problem: `is not JSON${hint}` } }]
+    }
+  }
+
+  return {
+    push: text => {
+      const lines = text.split('\n')
+      lines[0] = rest + lines[0]
+      rest = (lines.pop() as string).slice(-MAX_ROW_CHARS - 2)
+      const start = line
+      line += lines.length
+      return lines.flatMap((text, index) => recordOf(text, start + index))
+    },
+    end: () => [recordOf(rest, line)],
+    line: () => line,
+    sampleOf: following => sampleOfJson(rest, following),
+    tableOf: ({ rows }, options) => createJsonTable(rows, options, []),
   }
 }

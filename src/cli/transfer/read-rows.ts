@@ -1,20 +1,60 @@
 import type { ImportRecord } from '../../users/transfer/import-rows.ts'
+import type { ColumnOptions } from './column-options.ts'
 import type { InputFormat } from './format.ts'
 import type { OpenText } from './open-text.ts'
-import { CSV } from './read-csv.ts'
+import type { Table } from './plan-columns.ts'
 import { readFirst } from './read-first.ts'
-import { JSON_ROWS } from './read-json.ts'
 import { explainWrongByte } from './text-encodings.ts'
+
+/** The longest row of any format, in UTF-16 units without its line end. A user takes less than a tenth of it. */
+export const MAX_ROW_CHARS = 1024 ** 2
+
+/** The content of a record whose row is longer. Such a row is not parsed. */
+export const TOO_LONG = { problem: `is longer than ${MAX_ROW_CHARS} characters` }
+
+/** Turns the texts of a file into rows. It throws `OperatorError` where they cannot be read, after the rows before that place. */
+export interface RowReader {
+  /** The rows that end in a text. */
+  push(text: string): readonly ImportRecord[]
+  /** The rows that end with the file, in chunks. */
+  end(): Iterable<readonly ImportRecord[]>
+  /** The line at which the texts so far end, from 1. */
+  line(): number
+  /** Of a row that goes on with a wrong byte: its name or another text that is no password, each unit of `rest` a byte. */
+  sampleOf(rest: string): string | undefined
+  /** The columns of the file, once its first rows were read. Throws `ColumnsError` if they do not fit the options. */
+  tableOf(sample: Sample, options: ColumnOptions): Table
+}
+
+/** The first rows of a file. */
+export interface Sample {
+  readonly rows: readonly ImportRecord[]
+  /** Called with a line about columns that are not named. */
+  readonly say: (line: string) => void
+}
+
+export interface ReaderOptions extends InputFormat {
+  /** The name of the file in messages. */
+  readonly file: string
+}
+
+/** A format of rows. */
+export interface RowFormat {
+  /** Whether the start of a file is enough to open it. */
+  isEnough(start: string): boolean
+  /** Throws `OperatorError` for what is no file of this format. */
+  openReader(start: string, options: ReaderOptions): RowReader
+}
 
 /** Reads the rows of a text, in chunks and to be read once. */
 export async function readRows(
+  { isEnough, openReader }: RowFormat,
   { file, texts }: Pick<OpenText, 'file' | 'texts'>,
-  format: InputFormat,
+  options: InputFormat,
 ) {
-  const { isEnough, openReader } = format.name === 'csv' ? CSV : JSON_ROWS
   const { first, all } = await readFirst(texts, some => isEnough(some.join('')))
   const start = first.join('')
-  const reader = openReader(start, { ...format, file })
+  const reader = openReader(start, { ...options, file })
 
   async function* rows(): AsyncGenerator<readonly ImportRecord[]> {
     try {

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { parseColumnFlags } from '../../../src/cli/transfer/column-options.ts'
 import { inputFormatOf } from '../../../src/cli/transfer/format.ts'
 import { planColumns } from '../../../src/cli/transfer/plan-columns.ts'
+import { CSV } from '../../../src/cli/transfer/read-csv.ts'
 import { readRows } from '../../../src/cli/transfer/read-rows.ts'
 import { SEED } from '../../support/faults.ts'
 
@@ -26,7 +27,7 @@ test('CSV is read as it was written, wherever a text of the file ends', async ()
           for (let at = 0; at < text.length; at += piece) yield text.slice(at, at + piece)
         }
         const file = 'users.csv'
-        const rows = await readRows({ file, texts: texts() }, inputFormatOf(file, {}))
+        const rows = await readRows(CSV, { file, texts: texts() }, inputFormatOf(file, {}))
         const columns = parseColumnFlags({})
         const plan = await planColumns(rows, { columns, wantedRows: 1, say: () => {} })
         const contents = []

@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { inputFormatOf } from '../../../src/cli/transfer/format.ts'
+import { JSON_ROWS } from '../../../src/cli/transfer/read-json.ts'
 import { readRows } from '../../../src/cli/transfer/read-rows.ts'
 import { SEED } from '../../support/faults.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
@@ -139,7 +140,7 @@ describe('import refuses JSON', () => {
       for (let count = 0; count < 501; count++) yield part
     }
     const source = { file: 'users.json.gz', texts: texts() }
-    const { rows } = await readRows(source, inputFormatOf(source.file, { at: '2.a b' }))
+    const { rows } = await readRows(JSON_ROWS, source, inputFormatOf(source.file, { at: '2.a b' }))
     await expect(rows.next()).rejects.toThrow(
       `users.json.gz is longer than 500,000,000 bytes; NDJSON may have any length: ` +
         `gunzip -c "users.json.gz" | jq -c '.[2]["a b"][]' > users.ndjson`,
@@ -182,7 +183,11 @@ test('JSON is read as JSON.parse reads it, and refused where JSON.parse refuses 
         }
         const source = { file: 'users.json', texts: texts() }
         const read = async () => {
-          const { rows } = await readRows(source, inputFormatOf(source.file, { at: `${name}.in` }))
+          const { rows } = await readRows(
+            JSON_ROWS,
+            source,
+            inputFormatOf(source.file, { at: `${name}.in` }),
+          )
           const contents = []
           for await (const chunk of rows) contents.push(...chunk.map(({ content }) => content))
           return contents
