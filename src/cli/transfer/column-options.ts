@@ -66,9 +66,13 @@ export function nameFromEmail(row: Record<string, unknown>): void {
 }
 
 /** The value of a field from those of its columns. Texts get a blank between them. Anything else stays as it is, to be rejected. */
-export function fieldValue(values: readonly unknown[]): unknown {
-  if (values.length === 1) return values[0]
-  const given = values.filter(value => value != null && value !== '')
+export function fieldValue(
+  columns: readonly string[],
+  valueAt: (column: string) => unknown,
+): unknown {
+  const [first, ...others] = columns
+  if (first !== undefined && others.length === 0) return valueAt(first)
+  const given = columns.map(valueAt).filter(value => value != null && value !== '')
   const other = given.find(value => typeof value !== 'string')
   if (other !== undefined) return other
   const texts = given.map(text => String(text).trim())

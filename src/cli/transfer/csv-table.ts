@@ -47,12 +47,10 @@ export function createCsvTable(file: CsvFile, given: ColumnOptions): Table {
       requireFields(file, choice)
       if (isUndecided) requireNoNulls(file, choice, valueAt)
     },
-    problemIn: user => {
-      if (!isUndecided) return undefined
-      const found = Object.entries(user).find(([, text]) => NULLS.includes(text as string))
-      if (found === undefined) return undefined
-      const shown = quoted(found[1] as string)
-      return `has ${shown} as ${found[0]}: --null ${shown} takes it as nothing, --null "" as it is`
+    problemIn: (field, value) => {
+      if (!isUndecided || !NULLS.includes(value as string)) return undefined
+      const shown = quoted(value as string)
+      return `has ${shown} as ${field}: --null ${shown} takes it as nothing, --null "" as it is`
     },
   }
 }

@@ -28,10 +28,12 @@ export function createJsonTable(
     const found: string[] = []
     const visit = (column: string, given: unknown, depth: number) => {
       const value = plainValue(given)
-      const isOpen = typeof value === 'object' && value !== null && depth < MAX_DEPTH
-      const names = isOpen ? Object.keys(Array.isArray(value) ? value.slice(0, 1) : value) : []
-      for (const name of names) visit(`${column}.${name}`, Object(value)[name], depth + 1)
-      if (names.length > 0 || known.has(column)) return
+      if (typeof value === 'object' && value !== null && depth < MAX_DEPTH) {
+        const names = Object.keys(Array.isArray(value) ? value.slice(0, 1) : value)
+        for (const name of names) visit(`${column}.${name}`, Object(value)[name], depth + 1)
+        if (names.length > 0) return
+      }
+      if (known.has(column)) return
       if (known.size < MAX_KNOWN || IMPORT_COLUMNS.includes(column)) known.add(column)
       if (typeof value === 'boolean') flags.add(column)
       found.push(column)
@@ -71,9 +73,10 @@ export function adviseAt(paths: readonly string[]): string {
 
 /** The value of a column, or else at the path. */
 function valueAt(row: unknown, column: string): unknown {
-  const names = Object.hasOwn(Object(row), column) ? [column] : column.split('.')
+  const members = Object(row)
+  if (Object.hasOwn(members, column)) return plainValue(members[column])
   let value = row
-  for (const name of names) {
+  for (const name of column.split('.')) {
     if (!Object.hasOwn(Object(value), name)) return undefined
     value = Object(value)[name]
   }

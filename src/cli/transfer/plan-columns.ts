@@ -29,8 +29,8 @@ export interface Table {
   valueAt(row: unknown, column: string): unknown
   /** Throws `ColumnsError` if no row can be a user. */
   check?(choice: Choice): void
-  /** Why a row cannot be taken, by its fields. */
-  problemIn?(user: Readonly<Record<string, unknown>>): string | undefined
+  /** Why a row with this value of a field cannot be taken. */
+  problemIn?(field: string, value: unknown): string | undefined
 }
 
 export interface PlanOptions {
@@ -89,18 +89,20 @@ export async function planColumns(
   }
 
   function recordOf(record: ImportRecord): ImportRecord {
-    const { content, line } = record
+    const { line, raw, content } = record
     const found = 'row' in content ? table.look(content.row) : undefined
     if (found === undefined || !('row' in content)) return record
-    findMissing(content.row)
+    if (missing.size > 0) findMissing(content.row)
     if (found.length > 0) addColumns(found, line)
-    const user: Record<string, unknown> = {}
-    for (const [field, columns] of choice.reads)
-      user[field] = fieldValue(columns.map(column => table.valueAt(content.row, column)))
-    const problem = table.problemIn?.(user)
-    if (problem !== undefined) return { ...record, content: { problem } }
-    if (options.nameFrom !== undefined) nameFromEmail(user)
-    return { ...record, content: { row: user } }
+    const row: Record<string, unknown> = {}
+    for (const [field, columns] of choice.reads) {
+      const value = fieldValue(columns, column => table.valueAt(content.row, column))
+      const problem = table.problemIn?.(field, value)
+      if (problem !== undefined) return { line, raw, content: { problem } }
+      row[field] = value
+    }
+    if (options.nameFrom !== undefined) nameFromEmail(row)
+    return { line, raw, content: { row } }
   }
 
   /** All columns, in one line. */
