@@ -5,8 +5,8 @@ import type { UserRecordsSettings } from './library/library-settings.ts'
 import type { UserRecords } from './library/open-library.ts'
 
 export { OperatorError } from './errors.ts'
-export type * from './limits/rules/limits-file.ts'
-export { defineLimits } from './limits/rules/limits-file.ts'
+export type * from './limits/kinds/define-limits.ts'
+export { defineLimits } from './limits/kinds/define-limits.ts'
 export type { UserRecords, UserRecordsSettings }
 
 /** What `createUserRecords` takes beside the settings. */

@@ -13,7 +13,7 @@ const ALLOWED = tableOf(`
   cli/transfer: cli/terminal config errors users/transfer wiring
   cli/serve: config errors limits/kinds ops ops/management server service wiring
   cli/limits: access cli/terminal config errors limits limits/kinds limits/rules server service wiring
-  library: config errors limits/kinds limits/rules service wiring
+  library: config errors limits/kinds service wiring
   cli/terminal: config errors storage wiring
   service: access app config http limits/kinds ops ops/management server storage users wiring
   wiring: access config errors limits limits/kinds ops ops/management ops/metrics storage storage/postgres

@@ -7,8 +7,8 @@ import {
   type VariableName,
 } from '../config/settings.ts'
 import { OperatorError } from '../errors.ts'
+import type { LimitsFile } from '../limits/kinds/define-limits.ts'
 import type { CheckedLimits } from '../limits/kinds/kinds.ts'
-import type { LimitsFile } from '../limits/rules/limits-file.ts'
 
 /**
  * Settings under their names in the environment, as text or as their natural type. `.env.example` explains them and has their

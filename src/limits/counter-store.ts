@@ -1,7 +1,7 @@
 import type { Store } from 'express-rate-limit'
 import type { BanKey } from './ban-store.ts'
-import type { Notices } from './notices.ts'
-import type { RuleType } from './rules/filter-rule.ts'
+import type { LimitLog } from './limit-log.ts'
+import type { RuleType } from './rules/compiled-rule.ts'
 
 /** A rule that counts. */
 export interface CountingRule {
@@ -75,7 +75,7 @@ export function parseCounterText(text: string) {
 export interface StrikeOptions {
   /** `undefined` if nothing is counted. */
   readonly store: CounterStore | undefined
-  readonly notices: Pick<Notices, 'storeFailed'>
+  readonly log: Pick<LimitLog, 'storeFailed'>
 }
 
 /** All services on one database obey a ban after two seconds, and a busy one a little later. */
@@ -87,13 +87,13 @@ const KNOWN_AFTER_MS = 10_000
  */
 export async function forgetStrikes(
   { rule, clientKey: key }: BanKey,
-  { store, notices }: StrikeOptions,
+  { store, log }: StrikeOptions,
   bannedForMs = 0,
 ): Promise<void> {
   try {
     const text = counterText({ type: 'ban', rule, key })
     await store?.resetKey(text, Math.min(KNOWN_AFTER_MS, bannedForMs / 2))
   } catch (error) {
-    notices.storeFailed(error)
+    log.storeFailed(error)
   }
 }

@@ -4,25 +4,24 @@ import { rateLimit } from 'express-rate-limit'
 import { type ErrorDetails, ServiceError } from '../errors.ts'
 import { fixedHeaders } from '../http/reply.ts'
 import { counterText } from './counter-store.ts'
-import { guardRule, type RuleParts } from './guard-rule.ts'
 import { secondsUntil, showLimits } from './limit-headers.ts'
-import { needsBody } from './rules/client-key.ts'
-import type { LimitRule } from './rules/filter-rule.ts'
-import type { FixedAnswer } from './rules/limits-file.ts'
+import type { RuleInForce } from './rule-in-force.ts'
+import type { LimitRule } from './rules/compiled-rule.ts'
 import { factsOf, type LimitState } from './rules/request-facts.ts'
-import { type Tally, tallyOf, tallyPass, tallyRefusal } from './tallies.ts'
+import type { FixedAnswer } from './rules/rule-values.ts'
+
+type LimitInForce = RuleInForce<LimitRule>
 
 /**
- * The handlers of a throttle or of a limit on a route: the middleware of express-rate-limit, and what is done with a request that
- * it has counted and lets pass. `skip` asks the rule, because it alone is asked about each request, and the library answers 500
- * if a function throws.
+ * The handler of a throttle or of a limit on a route: the middleware of express-rate-limit, and what is done with a request that
+ * it has counted. `skip` asks the rule, because it alone is asked about each request, and the library answers 500 if a function
+ * throws.
  */
-export function limitRequests(rule: LimitRule, parts: RuleParts): readonly RequestHandler[] {
-  const { store, notices } = parts
-  if (store === undefined) return []
+export function limitRequests(inForce: LimitInForce): RequestHandler {
+  const { rule, store, log, matching } = inForce
+  if (store === undefined) return (_request, _response, next) => next()
   const { type, name } = rule
-  const { matching } = guardRule(rule, parts)
-  const decide = decideByCount(rule, parts)
+  const decide = decideByCount(inForce)
   const middleware = rateLimit({
     skip: request => {
       request.rateLimit = undefined
@@ -38,22 +37,20 @@ export function limitRequests(rule: LimitRule, parts: RuleParts): readonly Reque
     store,
     handler: (request, response, next) => decide(countedStates(request), response, next),
     passOnStoreError: true,
-    logger: { warn: () => {}, error: error => notices.storeFailed(error) },
+    logger: { warn: () => {}, error: error => log.storeFailed(error) },
     // Checks of other people's settings, of which some keep each store for ever.
     validate: false,
     // Ours show several rules, and names that a header cannot hold.
     standardHeaders: false,
     legacyHeaders: false,
   })
-  return [
-    middleware,
-    (request, response, next) => {
+  return (request, response, next) =>
+    middleware(request, response, error => {
       const { rateLimit: info } = request
-      const isUnder = info !== undefined && info.used <= info.limit
+      const isUnder = error === undefined && info !== undefined && info.used <= info.limit
       if (isUnder) decide(countedStates(request), response, next)
-      else next()
-    },
-  ]
+      else next(error)
+    })
 }
 
 /** The state of a request that express-rate-limit has just counted. */
@@ -70,40 +67,36 @@ function countedStates(request: Express.Request): readonly LimitState[] {
  * The handler of a limit on a route for a request that counts as several. A limit that needs no body has counted the first of
  * them before. They all count, at once and in the store itself; if they do not all fit, the request is denied.
  */
-export function limitMany(rule: LimitRule, parts: RuleParts): RequestHandler {
-  const { statesOf, count } = guardRule(rule, parts)
-  const decide = decideByCount(rule, parts)
-  const readsBody = needsBody(rule.source.by)
+export function limitMany(inForce: LimitInForce): RequestHandler {
+  const { rule, statesOf, count } = inForce
+  const decide = decideByCount(inForce)
+  const { needsBody } = rule.by
   return async (request, response, next) => {
     const { bodies = [] } = factsOf(request)
-    const states = statesOf(request, readsBody ? bodies : bodies.slice(1).fill(undefined))
+    const states = statesOf(request, needsBody ? bodies : bodies.slice(1).fill(undefined))
     await Promise.all(states.map(count))
-    decide(states, response, next, readsBody ? 0 : 1)
+    decide(states, response, next, needsBody ? 0 : 1)
   }
 }
 
 const EXCEEDED = { level: 'warn', message: 'limit exceeded' } as const
 
 /** Lets a request pass that a rule has counted under one or several keys, or denies it. */
-function decideByCount(rule: LimitRule, parts: RuleParts) {
-  const { notices, steadyNow } = parts
-  const { type, name, isDryRun, answer } = rule
-  const tally = tallyOf(parts.tallies, rule)
+function decideByCount(inForce: LimitInForce) {
+  const { rule, tally, steadyNow, tallyPass, tallyRefusal, publish, mark, writeLine } = inForce
+  const { type, isDryRun } = rule
   const hasHeaders = type === 'rateLimit' && !isDryRun
   const leftOf = ({ limit, count = 0 }: LimitState) => limit - count
-  const deny =
-    typeof answer === 'function'
-      ? denyByFunction(answer, tally, error => notices.functionFailed(rule, error))
-      : denyFixed(name, answer, tally)
+  const deny = createDenial(inForce)
 
   /** Reports a request that is over the limit. */
   function report(state: LimitState): void {
     const { count = 0, limit, amount } = state
     tally.counted += amount
-    notices.publish(rule, state)
-    notices.mark(rule, state.request)
+    publish(state)
+    mark(state.request)
     // Counts are exact, so one request alone sees this one.
-    if (count - amount <= limit) notices.writeLine(EXCEEDED, rule, state)
+    if (count - amount <= limit) writeLine(EXCEEDED, state)
   }
 
   /** `canFit` says whether the request fits into an empty window. */
@@ -113,7 +106,7 @@ function decideByCount(rule: LimitRule, parts: RuleParts) {
     const facts = factsOf(request)
     report(state)
     if (isDryRun) {
-      tallyRefusal(tally, state)
+      tallyRefusal(state)
       return next()
     }
     facts.show(rule, state)
@@ -144,17 +137,17 @@ function decideByCount(rule: LimitRule, parts: RuleParts) {
     if (tightest === undefined) return next()
     if (hasHeaders) factsOf(tightest.request).show(rule, tightest)
     for (const state of others) {
-      if (leftOf(state) >= 0) tallyPass(tally, state.amount)
+      if (leftOf(state) >= 0) tallyPass(state.amount)
       else {
         report(state)
-        tallyRefusal(tally, state)
+        tallyRefusal(state)
       }
     }
     if (leftOf(tightest) < 0) {
       const canFit = counted.every(({ amount, limit }) => amount + countedBefore <= limit)
       return refuse(tightest, canFit, response, next)
     }
-    tallyPass(tally, tightest.amount)
+    tallyPass(tightest.amount)
     next()
   }
 }
@@ -168,24 +161,26 @@ type Deny = (
 ) => void
 
 /** Answers 429, or what the rule has under `with`. */
-function denyFixed(rule: string, answer: FixedAnswer | undefined, tally: Tally): Deny {
+function createDenial(inForce: LimitInForce): Deny {
+  const { rule, tallyRefusal } = inForce
+  const { name, answer } = rule
+  if (typeof answer === 'function') return denyByFunction(answer, inForce)
   // What never changes is made once.
-  const details: ErrorDetails = { violatedPolicies: [rule], ...(answer && detailsOf(answer)) }
+  const details: ErrorDetails = { violatedPolicies: [name], ...(answer && detailsOf(answer)) }
   return (state, retryHeaders, _response, next) => {
-    tallyRefusal(tally, state)
+    tallyRefusal(state)
     const headers = { ...retryHeaders, ...details.headers }
     next(new ServiceError('rate_limited', { ...details, headers }))
   }
 }
 
 /**
- * Lets a function of the rule answer. The request passes if it calls its `next`, or throws before it has begun to answer;
- * `onFailure` gets what it throws.
+ * Lets a function of the rule answer. The request passes if it calls its `next`, or throws before it has begun to answer. Express
+ * takes two words for `next` too, which skip the rest of a route or router, and every handler that could answer.
  */
 function denyByFunction(
   handler: RequestHandler,
-  tally: Tally,
-  onFailure: (error: unknown) => void,
+  { tally, tallyRefusal, fail }: LimitInForce,
 ): Deny {
   return (state, retryHeaders, response, next) => {
     const { request } = state
@@ -195,7 +190,7 @@ function denyByFunction(
       if (isDecided) return
       isDecided = true
       if (outcome === 'passed') tally.passed += state.amount
-      else tallyRefusal(tally, state)
+      else tallyRefusal(state)
     }
     finished(response, () => decide('refused'))
     const { Vary: _vary, ...fixed } = fixedHeaders(request.id)
@@ -207,13 +202,12 @@ function denyByFunction(
     request.line = { ...request.line, reason: 'rate_limited' }
     let isHandedOn = false
 
-    /** The `next` of the function. In Express two words skip the rest of a route or router, and every handler that could answer. */
     function handOn(given?: unknown): void {
       if (isHandedOn) return
       const error = given && given !== 'route' && given !== 'router' ? given : undefined
       if (response.headersSent) {
         // Headers that were sent cannot be taken back, and nobody else may answer.
-        if (error !== undefined) onFailure(error)
+        if (error !== undefined) fail(error)
         if (!response.writableEnded) response.destroy()
         return
       }
@@ -226,12 +220,12 @@ function denyByFunction(
     }
 
     function handleFailure(error: unknown): void {
-      onFailure(error)
+      fail(error)
       handOn()
     }
 
     // Such as that of a write after the end, which nobody else handles.
-    response.on('error', onFailure)
+    response.on('error', fail)
     // Synchronous on purpose: a rejected promise would leave the client waiting.
     try {
       Promise.resolve(handler(request, response, handOn)).catch(handleFailure)
@@ -256,9 +250,14 @@ function detailsOf(answer: FixedAnswer): ErrorDetails {
     const headers = { Location: redirect }
     return { status: 302, headers, ...(alert !== undefined && { message: alert }) }
   }
-  const named = Object.entries(answer.headers ?? {}).map(([name, value]) => [
+  const { status, message, headers = {} } = answer
+  const named = Object.entries(headers).map(([name, value]) => [
     REPLY_HEADERS.find(each => each.toLowerCase() === name.toLowerCase()) ?? name,
     value,
   ])
-  return { ...answer, headers: Object.fromEntries(named) }
+  return {
+    ...(status !== undefined && { status }),
+    ...(message !== undefined && { message }),
+    headers: Object.fromEntries(named),
+  }
 }

@@ -8,10 +8,10 @@ import { type CheckedLimits, NO_LIMITS } from '../limits/kinds/kinds.ts'
 import { createLimiter, type Limiter, type RuleChanges } from '../limits/kinds/limiter.ts'
 import { loadLimits } from '../limits/kinds/load-limits.ts'
 import { findWarnings } from '../limits/kinds/rule-warnings.ts'
+import { createLimitLog } from '../limits/limit-log.ts'
 import { createMemoryCounterStore } from '../limits/memory-counter-store.ts'
-import { createNotices } from '../limits/notices.ts'
 import { createRefusedClients } from '../limits/refused-clients.ts'
-import type { LimitsReport } from '../limits/tallies.ts'
+import type { LimitsReport } from '../limits/rule-report.ts'
 import type { Clocks } from '../platform/clocks.ts'
 import type { Storage } from '../storage/storage.ts'
 
@@ -28,21 +28,22 @@ export async function openLimits(options: LimitsOptions) {
   const { config, clocks, storage, log, limits } = options
   logWarnings(options)
   const { store, isLocal, close } = await openCounters(options)
-  const notices = createNotices({ log, monotonicNow: clocks.monotonicNow })
+  const limitLog = createLimitLog({ log, monotonicNow: clocks.monotonicNow })
   try {
     const bans = await storage.untilReachable(() =>
       openBanList({
         monotonicNow: clocks.monotonicNow,
         store: storage.bans,
-        onStoreFailure: notices.savingFailed,
+        onStoreFailure: limitLog.savingFailed,
         onReadFailure: err =>
           log.error({ err }, 'cannot refresh bans, keeping those already loaded'),
         // The client may have strikes here too. After a lift it starts from zero at once.
-        onForeignChange: ban => void forgetStrikes(ban, { store, notices }, bans.remainingMs(ban)),
+        onForeignChange: ban =>
+          void forgetStrikes(ban, { store, log: limitLog }, bans.remainingMs(ban)),
       }),
     )
     const limiter = createLimiter({
-      ...{ limits, store, bans, notices, now: clocks.now, steadyNow: clocks.steadyNow },
+      ...{ limits, store, bans, log: limitLog, now: clocks.now, steadyNow: clocks.steadyNow },
       // Only operators see them.
       ...(config.managementPort !== undefined && {
         openClients: () => createRefusedClients(clocks.monotonicNow),
@@ -52,7 +53,7 @@ export async function openLimits(options: LimitsOptions) {
       limiter,
       /** For operators. */
       bans: createBanControl({
-        ...{ banStore: storage.bans, store, bans, notices, limiter },
+        ...{ banStore: storage.bans, store, bans, log: limitLog, limiter },
         wallNow: clocks.now,
       }),
       isCountingLocally: isLocal,

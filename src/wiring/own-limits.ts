@@ -2,7 +2,7 @@ import type { Config } from '../config/settings.ts'
 import { type BanControl, createControlWithoutRules } from '../limits/ban-control.ts'
 import type { CheckedLimits } from '../limits/kinds/kinds.ts'
 import type { Limiter, RuleChanges } from '../limits/kinds/limiter.ts'
-import type { LimitsReport } from '../limits/tallies.ts'
+import type { LimitsReport } from '../limits/rule-report.ts'
 import type { Opened } from './open-keys.ts'
 
 /** The limits of a service, or what it has without rules. */

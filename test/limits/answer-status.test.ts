@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { BanRule, TrackRule } from '../../src/limits/rules/limits-file.ts'
+import type { BanRule, TrackRule } from '../../src/limits/kinds/define-limits.ts'
 import { ANN, BOB, HOUR, MINUTE, shareLimitedApp } from '../support/limited-app.ts'
 import { sendRaw } from '../support/raw-http.ts'
 import { requestBytes } from '../support/raw-request.ts'

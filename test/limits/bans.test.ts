@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { BanRule, LimitsFile } from '../../src/limits/rules/limits-file.ts'
+import type { BanRule, LimitsFile } from '../../src/limits/kinds/define-limits.ts'
 import { byEngine } from '../support/engine.ts'
 import type { FakeClock } from '../support/fake-clock.ts'
 import {

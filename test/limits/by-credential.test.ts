@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { dirname } from 'node:path'
 import { expect, test } from 'vitest'
-import type { Key, LimitsFile } from '../../src/limits/rules/limits-file.ts'
+import type { Key, LimitsFile } from '../../src/limits/kinds/define-limits.ts'
 import { ANN, openLimitedApp } from '../support/limited-app.ts'
 import type { TestApp } from '../support/open-test-app.ts'
 import { runCommand, stdoutOf } from '../support/run-command.ts'

@@ -1,17 +1,10 @@
-import { join } from 'node:path'
 import express, { type ErrorRequestHandler } from 'express'
-import pino from 'pino'
 import supertest from 'supertest'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { writeReply } from '../../src/http/reply.ts'
-import { openBanList } from '../../src/limits/ban-list.ts'
 import type { CounterStore } from '../../src/limits/counter-store.ts'
-import { checkLimits } from '../../src/limits/kinds/checked-limits.ts'
-import { createLimiter } from '../../src/limits/kinds/limiter.ts'
-import { createNotices } from '../../src/limits/notices.ts'
-import type { LimitsFile } from '../../src/limits/rules/limits-file.ts'
-import { temporaryFolder } from '../support/open-test-app.ts'
-import { openSqliteStored } from '../support/stored.ts'
+import type { LimitsFile } from '../../src/limits/kinds/define-limits.ts'
+import { openLimiter } from '../support/open-limiter.ts'
 
 const unavailable = () => {
   throw new Error('no counts')
@@ -57,20 +50,7 @@ test.each(cases)('a store that $how lets requests pass under $rule', async ({ ho
 
 /** Limits as a program mounts them, whose counts are in this store. */
 async function serve(limits: LimitsFile, store: CounterStore) {
-  const { bans: banStore } = await openSqliteStored(join(temporaryFolder(), 'users.db'))
-  const messages: string[] = []
-  const log = pino({}, { write: line => void messages.push(JSON.parse(line).msg) })
-  const { now } = Date
-  const notices = createNotices({ log, monotonicNow: now })
-  const [onStoreFailure, onReadFailure, onForeignChange] = Array(3).fill(unavailable)
-  const reports = { onStoreFailure, onReadFailure, onForeignChange }
-  const bans = await openBanList({ store: banStore, monotonicNow: now, ...reports })
-  onTestFinished(() => bans.close())
-  const checked = checkLimits(limits)
-  if ('mistakes' in checked) throw new Error(checked.mistakes.join())
-  const limiter = createLimiter({
-    ...{ limits: checked.limits, store, bans, notices, now, steadyNow: now },
-  })
+  const { limiter, messages } = await openLimiter(limits, store)
   const answerFailure: ErrorRequestHandler = (error, _request, response, _next) => {
     response.status(500).send(String(error))
   }

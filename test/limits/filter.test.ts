@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { describe, expect, test } from 'vitest'
-import type { Key, LimitsFile, ThrottleRule } from '../../src/limits/rules/limits-file.ts'
+import type { Key, LimitsFile, ThrottleRule } from '../../src/limits/kinds/define-limits.ts'
 import { newUserBody } from '../support/builders.ts'
 import {
   ANN,

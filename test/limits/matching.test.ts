@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { expect, test } from 'vitest'
-import type { FilterRule } from '../../src/limits/rules/limits-file.ts'
+import type { FilterRule } from '../../src/limits/kinds/define-limits.ts'
 import { newUserBody } from '../support/builders.ts'
 import { shareLimitedApp } from '../support/limited-app.ts'
 import { type RawAnswer, sendRaw } from '../support/raw-http.ts'

@@ -1,7 +1,7 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'
-import type { LimitsFile } from '../../src/limits/rules/limits-file.ts'
+import type { LimitsFile } from '../../src/limits/kinds/define-limits.ts'
 import { openLimitedApp } from '../support/limited-app.ts'
 import { sendRaw } from '../support/raw-http.ts'
 import { CLOSING, type RawHeaders, requestBytes } from '../support/raw-request.ts'

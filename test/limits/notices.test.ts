@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { CHANNEL_NAME, type Notice } from '../../src/limits/notices.ts'
-import type { BanRule, LimitsFile } from '../../src/limits/rules/limits-file.ts'
+import type { BanRule, LimitsFile } from '../../src/limits/kinds/define-limits.ts'
+import { CHANNEL_NAME, type Notice } from '../../src/limits/rule-in-force.ts'
 import { ANN, BOB, DAY, HOUR, MINUTE, SECOND, shareLimitedApp } from '../support/limited-app.ts'
 
 const LOGIN: BanRule = {

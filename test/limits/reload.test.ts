@@ -3,10 +3,10 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { watchReloads } from '../../src/cli/serve/signals.ts'
-import type { NamedRule } from '../../src/limits/rules/filter-rule.ts'
-import { createTallies } from '../../src/limits/tallies.ts'
+import { NO_LIMITS } from '../../src/limits/kinds/kinds.ts'
 import { beginPost } from '../support/begin-post.ts'
 import { MINUTE, openLimitedApp, shareLimitedApp } from '../support/limited-app.ts'
+import { compileLimits, openLimiter } from '../support/open-limiter.ts'
 import { openTestApp } from '../support/open-test-app.ts'
 import { CLOSING } from '../support/raw-request.ts'
 
@@ -206,16 +206,18 @@ describe('a reload', () => {
   })
 })
 
-test('the tallies in force keep no rules of an earlier reload', async () => {
+test('the rules in force keep no rules of an earlier reload', async () => {
   setFlagsFromString('--expose-gc')
   const collectGarbage = runInNewContext('gc')
+  const { limiter } = await openLimiter({}, undefined)
   const begin = () => {
-    const rules: NamedRule[] = []
-    return { previous: new WeakRef(rules), tallies: createTallies(rules, undefined, undefined) }
+    const rules = compileLimits({ blocklist: [{ path: '/a' }], rateLimits: [{ to: 1, within: 1 }] })
+    limiter.replace(rules)
+    return new WeakRef(rules)
   }
-  const { previous, tallies } = begin()
-  const current = createTallies([], createTallies([], tallies, undefined), undefined)
+  const earlier = begin()
+  for (const rules of [compileLimits({ track: [{}] }), NO_LIMITS]) limiter.replace(rules)
   await new Promise(resolve => setImmediate(resolve))
   collectGarbage()
-  expect([previous.deref(), current.size]).toEqual([undefined, 0])
+  expect([earlier.deref(), limiter.report().rules]).toEqual([undefined, []])
 })

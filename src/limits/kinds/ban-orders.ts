@@ -9,9 +9,7 @@ import {
 import type { BanList } from '../ban-list.ts'
 import { type Ban, type BanStore, endOf } from '../ban-store.ts'
 import { forgetStrikes, type StrikeOptions } from '../counter-store.ts'
-import type { Notices } from '../notices.ts'
-import { namedKey } from '../rules/client-key.ts'
-import { keyInWords } from './describe-rules.ts'
+import type { LimitLog } from '../limit-log.ts'
 import type { CompiledBan } from './kinds.ts'
 import type { Limiter } from './limiter.ts'
 
@@ -50,7 +48,7 @@ export function checkBanOrder(
 
   const rule = findRule()
   const name = findText('client')
-  const clientKey = rule && name && namedKey(rule.source.by, name)
+  const clientKey = rule && name && rule.by.named(name)
   if (rule && name && clientKey === undefined) refuse('client', needOf(rule))
   const lastsMs = order.for == null ? rule?.banMs : durationMs(order.for)
   if (order.for != null && lastsMs === undefined) {
@@ -61,17 +59,16 @@ export function checkBanOrder(
   return { ban: { rule: rule.name.toWellFormed(), clientKey, lastsMs: Math.ceil(lastsMs) } }
 }
 
-function needOf({ source: { by } }: CompiledBan): string {
-  const isList = Array.isArray(by) && by.length > 1
-  const need = isList ? 'a JSON list, as a text, with a text for each of ' : ''
-  return `must be what the rule counts by: ${need}${keyInWords(by)}`
+function needOf({ by: { names } }: CompiledBan): string {
+  const need = names.length > 1 ? 'a JSON list, as a text, with a text for each of ' : ''
+  return `must be what the rule counts by: ${need}${names.join(' and ')}`
 }
 
 /** How many counts are reset at a time, each of them with a call to the store. */
 const FORGOTTEN_AT_ONCE = 1000
 
 export interface BanControlOptions extends StrikeOptions {
-  readonly notices: Notices
+  readonly log: LimitLog
   /** Milliseconds since the epoch. */
   readonly wallNow: () => number
   readonly banStore: BanStore
@@ -81,7 +78,7 @@ export interface BanControlOptions extends StrikeOptions {
 
 /** For a service with rules: changes the store as the commands do, and obeys the change at once. */
 export function createBanControl(options: BanControlOptions): BanControl {
-  const { banStore, store, notices, limiter, bans, wallNow } = options
+  const { banStore, store, log, limiter, bans, wallNow } = options
 
   const moment = () => ({ now: bans.now(), wallNow: wallNow() })
 
@@ -100,7 +97,7 @@ export function createBanControl(options: BanControlOptions): BanControl {
       await bans.saved()
       await banStore.save(ban)
       bans.obey(ban)
-      notices.banChanged('made', { ...ban, banEndsAt: endOf(ban, moment()) }, requestId)
+      log.banChanged('made', { ...ban, banEndsAt: endOf(ban, moment()) }, requestId)
       await forgetStrikes(ban, options)
       return ban
     },
@@ -114,7 +111,7 @@ export function createBanControl(options: BanControlOptions): BanControl {
         await Promise.all(part.map(ban => forgetStrikes(ban, options)))
       }
       await bans.forget(lifted)
-      for (const ban of lifted) notices.banChanged('lifted', ban, requestId)
+      for (const ban of lifted) log.banChanged('lifted', ban, requestId)
       return lifted.length
     },
   }

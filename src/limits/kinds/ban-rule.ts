@@ -3,37 +3,39 @@ import { z } from 'zod'
 import { ServiceError } from '../../errors.ts'
 import { ownCopy } from '../../platform/memoize.ts'
 import { forgetStrikes } from '../counter-store.ts'
-import { guardRule, type MatchHandler, type RuleParts } from '../guard-rule.ts'
 import { wholeSeconds } from '../limit-headers.ts'
 import { onceAnswered } from '../once-answered.ts'
+import type { MatchHandler, RuleInForce } from '../rule-in-force.ts'
 import {
-  answeredShape,
+  answered,
   byAddress,
   type CompiledRule,
   compileFilter,
+  type FilterRule,
+  filterShape,
+  type InputOf,
   misfit,
-  type ShapeOf,
-} from '../rules/filter-rule.ts'
+} from '../rules/compiled-rule.ts'
 import type { LimitState } from '../rules/request-facts.ts'
 import { count, duration } from '../rules/rule-values.ts'
-import { tallyPass } from '../tallies.ts'
-import { BLOCKED } from './match-rules.ts'
+import { BLOCKED } from './blocklist-rule.ts'
 
 const shape = {
-  ...answeredShape,
   maxretry: count,
   findtime: duration,
   bantime: duration,
   by: byAddress,
-  mode: z.enum(['allow2ban', 'fail2ban'], 'must be "allow2ban" or "fail2ban"').default('allow2ban'),
-} satisfies ShapeOf<'bans'>
+  /** Whether matching requests pass until the ban (`allow2ban`, the default) or each gets 403. */
+  mode: z.enum(['allow2ban', 'fail2ban'], 'must be "allow2ban" or "fail2ban"').optional(),
+}
 
-/** A client with too many matches is denied for some time. */
+export type BanRule = FilterRule & InputOf<typeof answered> & InputOf<typeof shape>
+
+/** After `maxretry` matching requests a client gets 403 for `bantime`. */
 export const bans = {
   type: 'ban',
-  shape,
   schema: z
-    .strictObject(shape)
+    .strictObject({ ...filterShape, ...answered, ...shape })
     .refine(
       rule => rule.status === undefined || rule.mode !== 'fail2ban',
       misfit(
@@ -45,7 +47,7 @@ export const bans = {
       ...compileFilter(rule),
       /** Those of the answers that count; `undefined` if a request counts before it is answered. */
       statuses: rule.status,
-      keyOf: rule.by,
+      by: rule.by,
       limit: rule.maxretry,
       windowMs: rule.findtime,
       banMs: rule.bantime,
@@ -56,11 +58,13 @@ export const bans = {
 
 type Rule = CompiledRule & z.output<typeof bans.schema>
 
+const BANNED = { level: 'warn', message: 'client banned' } as const
+
 /** The two handlers of a ban rule. */
-export function handleBans(rule: Rule, parts: RuleParts) {
-  const { bans, notices, now } = parts
+export function handleBans(inForce: RuleInForce<Rule>) {
+  const { rule, tally, bans, now } = inForce
+  const { keyOf, stateOf, onMatch, count, refuse, tallyPass, publish, writeLine } = inForce
   const { isDryRun, banMs, limit, statuses, deniesStrikes } = rule
-  const { tally, keyOf, stateOf, onMatch, count, refuse } = guardRule(rule, parts)
   // Well-formed, because the database replaces lone surrogates.
   const name = rule.name.toWellFormed()
   const idOf = (clientKey: string) => ({ rule: name, clientKey, isDryRun })
@@ -81,9 +85,8 @@ export function handleBans(rule: Rule, parts: RuleParts) {
     const key = ownCopy(state.key ?? '')
     const banEndsAt = endsAt(banMs)
     const isFirst = await bans.add({ ...idOf(key), forMs: banMs })
-    const line = { level: 'warn', message: 'client banned' } as const
-    if (isFirst) notices.writeLine(line, rule, state, { banEndsAt })
-    void forgetStrikes({ rule: rule.name, clientKey: key }, parts, remainingMs(key))
+    if (isFirst) writeLine(BANNED, state, { banEndsAt })
+    void forgetStrikes({ rule: rule.name, clientKey: key }, inForce, remainingMs(key))
     return isFirst
   }
 
@@ -114,7 +117,7 @@ export function handleBans(rule: Rule, parts: RuleParts) {
       if (isDryRun) return next()
       return next(isLast ? banned(banMs) : BLOCKED)
     }
-    if (isLast) notices.publish(rule, state)
+    if (isLast) publish(state)
     if (strikes !== undefined) tally.passed++
     next()
   }
@@ -126,8 +129,8 @@ export function handleBans(rule: Rule, parts: RuleParts) {
     const isBeyond = strikes > limit
     if (isBeyond && !isMissing(state.key)) return
     const report = () => {
-      tallyPass(tally)
-      if (strikes >= limit) notices.publish(rule, state)
+      tallyPass()
+      if (strikes >= limit) publish(state)
     }
     if (!isBeyond) report()
     if (strikes < limit) return
@@ -136,8 +139,6 @@ export function handleBans(rule: Rule, parts: RuleParts) {
   }
 
   return {
-    statuses,
-
     /** Denies all requests of a client whose ban is in force. */
     deny: ((request, _response, next) => {
       if (bans.isEmpty()) return next()

@@ -1,8 +1,7 @@
 import { nearest } from '../../config/did-you-mean.ts'
 import { isObject } from '../../platform/json.ts'
-import type { RuleKind } from '../rules/filter-rule.ts'
 import type { JsonPath, LineOf } from '../rules/json-lines.ts'
-import { type CheckedLimits, KINDS, RULE_KINDS } from './kinds.ts'
+import { type CheckedLimits, KINDS, keysOf, RULE_KINDS, type RuleKind } from './kinds.ts'
 
 interface Mistake {
   readonly at: JsonPath
@@ -66,11 +65,13 @@ function checkRule(
   addMistake: (at: JsonPath, text: string) => void,
 ): readonly object[] {
   const result = KINDS[kind].schema.safeParse(rule)
-  if (result.success) return [{ ...result.data, type: KINDS[kind].type, source: rule }]
+  if (result.success) {
+    const { name } = rule as { readonly name: string }
+    return [{ ...result.data, type: KINDS[kind].type, name, source: rule }]
+  }
   for (const issue of result.error.issues) {
     if (issue.code === 'unrecognized_keys') {
-      const known = Object.keys(KINDS[kind].shape)
-      for (const key of issue.keys) addMistake([key], unknownKey(key, known))
+      for (const key of issue.keys) addMistake([key], unknownKey(key, keysOf(kind)))
     } else if (issue.path.length === 0) {
       addMistake([], 'must be an object')
     } else {

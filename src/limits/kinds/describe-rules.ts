@@ -1,13 +1,6 @@
 import { isRegExp } from 'node:util/types'
 import { durationMs } from '../../config/values.ts'
-import type { RuleKind } from '../rules/filter-rule.ts'
-import type { Key } from '../rules/limits-file.ts'
-import { type CheckedLimits, KINDS, RULE_KINDS } from './kinds.ts'
-
-/** What a rule counts by, as in `ip and header:X-Api-Key`. */
-export function keyInWords(key: Key = 'ip'): string {
-  return [key].flat().map(toPlain).join(' and ')
-}
+import { type CheckedLimits, keysOf, RULE_KINDS, type RuleKind } from './kinds.ts'
 
 /** What a rule has where the file says nothing else, if its kind has the key. */
 const DEFAULTS = { by: 'ip', mode: 'allow2ban', with: { status: 429 }, dryRun: false }
@@ -25,19 +18,19 @@ export interface PlainRule extends Readonly<Record<string, unknown>> {
  * `[function]`.
  */
 export function plainRules(limits: CheckedLimits): readonly PlainRule[] {
-  return RULE_KINDS.flatMap(kind =>
-    limits[kind].map(rule => {
+  return RULE_KINDS.flatMap(kind => {
+    const keys = keysOf(kind).filter(key => key !== 'only' && key !== 'except')
+    return limits[kind].map(rule => {
       const members = Object.entries({ ...rule.source, ...DEFAULTS, ...rule.source })
-        .filter(([key]) => Object.hasOwn(KINDS[kind].shape, key))
-        .filter(([key]) => key !== 'only' && key !== 'except')
+        .filter(([key]) => keys.includes(key))
         .map(([key, value]) => {
           const isTime = TIMES.includes(key) && typeof value !== 'function'
           return isTime ? [`${key}_ms`, durationMs(value)] : [key, toPlain(value)]
         })
       const actions = 'actions' in rule && { actions: rule.actions }
       return { kind, ...Object.fromEntries(members), ...actions }
-    }),
-  )
+    })
+  })
 }
 
 function toPlain(value: unknown): unknown {

@@ -3,17 +3,17 @@ import { isRegExp } from 'node:util/types'
 import type { RequestHandler } from 'express'
 import { ACTIONS, type Action } from '../../http/actions.ts'
 import type { SplitRequest } from '../../http/router.ts'
-import type { RuleParts } from '../guard-rule.ts'
 import { showLimits } from '../limit-headers.ts'
 import { limitMany, limitRequests } from '../limit-requests.ts'
 import type { RefusedClients } from '../refused-clients.ts'
-import { needsBody, partsOf } from '../rules/client-key.ts'
-import type { NamedRule } from '../rules/filter-rule.ts'
+import { putInForce, type Shared, type Tally } from '../rule-in-force.ts'
+import type { RuleReport } from '../rule-report.ts'
+import { type CompiledRule, ruleText } from '../rules/compiled-rule.ts'
 import { factsOf } from '../rules/request-facts.ts'
-import { createTallies, type RuleReport, type Tallies } from '../tallies.ts'
 import { handleBans } from './ban-rule.ts'
-import { type CheckedLimits, type CompiledRateLimit, RULE_KINDS } from './kinds.ts'
-import { block, pass } from './match-rules.ts'
+import { block } from './blocklist-rule.ts'
+import { type CheckedLimits, RULE_KINDS } from './kinds.ts'
+import { pass } from './safelist-rule.ts'
 import { report as reportMatch } from './track-rule.ts'
 
 /** The difference between two sets of rules; rules by kind and name, as in `throttle "posts"`. */
@@ -22,7 +22,7 @@ export type RuleChanges = ReturnType<typeof compareRules>
 /** The limits of a service, as middleware whose rules can be changed while it runs. */
 export type Limiter = ReturnType<typeof createLimiter>
 
-export interface LimiterOptions extends Omit<RuleParts, 'tallies'> {
+export interface LimiterOptions extends Shared {
   readonly limits: CheckedLimits
   /** Opens the counts of the clients that a rule refuses. If left out, refused clients are not counted. */
   readonly openClients?: (() => RefusedClients) | undefined
@@ -30,7 +30,7 @@ export interface LimiterOptions extends Omit<RuleParts, 'tallies'> {
 
 export function createLimiter(options: LimiterOptions) {
   const { bans } = options
-  let rules = compileRules(options.limits, options)
+  let rules = chainRules(options.limits, options)
   const report = (): RuleReport[] => Array.from(rules.tallies.values(), tally => ({ ...tally }))
 
   return {
@@ -59,7 +59,7 @@ export function createLimiter(options: LimiterOptions) {
     /** Replaces all rules in one step. Bans stay, and so do counters, by the kind and name of their rule. */
     replace: (limits: CheckedLimits): RuleChanges => {
       const previous = rules.source
-      rules = compileRules(limits, options, rules.tallies)
+      rules = chainRules(limits, options, rules.tallies)
       options.store?.letRunOut?.(report())
       return compareRules(previous, limits)
     },
@@ -71,62 +71,80 @@ export function createLimiter(options: LimiterOptions) {
   }
 }
 
-function compileRules(limits: CheckedLimits, options: LimiterOptions, previous?: Tallies) {
-  const named = RULE_KINDS.flatMap((kind): readonly NamedRule[] => limits[kind])
-  const parts = { ...options, tallies: createTallies(named, previous, options.openClients) }
-  const readsBody = ({ source }: CompiledRateLimit) => needsBody(source.by)
-  const afterBody = limits.rateLimits.filter(readsBody)
-  const beforeBody = limits.rateLimits.filter(rule => !readsBody(rule))
-  return {
-    source: limits,
-    tallies: parts.tallies,
-    filter: chainFilter(limits, parts),
-    beforeBody: chainByAction(beforeBody, parts, limitRequests),
-    afterBody: chainByAction(afterBody, parts, limitRequests),
-    ofEach: chainByAction([...beforeBody, ...afterBody], parts, limitMany),
-  }
-}
+/** The tallies of rules, each under its `ruleText`, in the order in which requests meet the rules. */
+type Tallies = ReadonlyMap<string, Tally>
 
-/** All rules that stand before the routes, in the order in which a request meets them. */
-function chainFilter(rules: CheckedLimits, parts: RuleParts): RequestHandler {
-  const counting = [...rules.bans, ...rules.throttle, ...rules.track, ...rules.rateLimits]
-  const bans = rules.bans.map(rule => handleBans(rule, parts))
-  const needsAddress =
-    parts.store !== undefined &&
-    counting.some(rule => 'keyOf' in rule && partsOf(rule.source.by).includes('ip'))
-  return chain([
-    ...(needsAddress ? [parts.notices.reportMissingAddress] : []),
-    ...rules.safelist.map(rule => pass(rule, parts)),
-    ...rules.blocklist.map(rule => block(rule, parts)),
-    ...bans.map(({ deny }) => deny),
-    ...bans.filter(({ statuses }) => !statuses).map(({ strike }) => strike),
-    ...rules.throttle.flatMap(rule => limitRequests(rule, parts)),
-    // Answers of the filter itself do not count.
-    ...bans.filter(({ statuses }) => statuses).map(({ strike }) => strike),
-    ...rules.track.map(rule => reportMatch(rule, parts)),
-  ])
-}
-
-/** For each action, those of the limits that stand on its route. */
-function chainByAction(
-  rules: readonly CompiledRateLimit[],
-  parts: RuleParts,
-  handlersOf: (
-    rule: CompiledRateLimit,
-    parts: RuleParts,
-  ) => RequestHandler | readonly RequestHandler[],
+/** The handlers of all rules. A rule keeps its tally over a reload if it keeps its type and name. */
+function chainRules(
+  limits: CheckedLimits,
+  { openClients, ...shared }: LimiterOptions,
+  previous?: Tallies,
 ) {
+  const tallies = new Map<string, Tally>()
+
+  function inForce<Rule extends CompiledRule>(rule: Rule) {
+    const { type, name, isDryRun } = rule
+    const counts = { counted: 0, passed: 0, refused: 0, wouldRefuse: 0 }
+    const known = previous?.get(ruleText(rule)) ?? { ...counts, clients: openClients?.() }
+    const tally = Object.assign(known, { type, rule: name, isDryRun })
+    tallies.set(ruleText(rule), tally)
+    return putInForce(rule, tally, shared)
+  }
+
+  const safelist = limits.safelist.map(rule => pass(inForce(rule)))
+  const blocklist = limits.blocklist.map(rule => block(inForce(rule)))
+  const bans = limits.bans.map(rule => ({ rule, ...handleBans(inForce(rule)) }))
+  const throttle = limits.throttle.map(rule => limitRequests(inForce(rule)))
+  const track = limits.track.map(rule => reportMatch(inForce(rule)))
+  const routes = limits.rateLimits.map(rule => {
+    const ruled = inForce(rule)
+    return { rule, limit: limitRequests(ruled), limitMany: limitMany(ruled) }
+  })
+  const strikes = (isOfAnswers: boolean) =>
+    bans
+      .filter(({ rule }) => (rule.statuses !== undefined) === isOfAnswers)
+      .map(each => each.strike)
+  const needsAddress =
+    shared.store !== undefined &&
+    RULE_KINDS.some(kind => limits[kind].some(rule => 'by' in rule && rule.by.names.includes('ip')))
+
   const show: RequestHandler = (request, _response, next) => {
-    showLimits(request, parts.steadyNow())
+    showLimits(request, shared.steadyNow())
     next()
   }
-  return Object.fromEntries(
-    ACTIONS.map(action => {
-      const ofAction = rules.filter(({ actions }) => actions.includes(action))
-      const handlers = ofAction.flatMap(rule => handlersOf(rule, parts))
-      return [action, chain([skipSafe, ...handlers, show])]
-    }),
-  ) as Record<Action, RequestHandler>
+
+  /** For each action, the handlers of the limits that stand on its route. */
+  function byAction(handlersOf: (ofAction: typeof routes) => readonly RequestHandler[]) {
+    const chains = ACTIONS.map(action => {
+      const ofAction = routes.filter(({ rule }) => rule.actions.includes(action))
+      return [action, chain([skipSafe, ...handlersOf(ofAction), show])]
+    })
+    return Object.fromEntries(chains) as Record<Action, RequestHandler>
+  }
+
+  const before = (ofAction: typeof routes) => ofAction.filter(({ rule }) => !rule.by.needsBody)
+  const after = (ofAction: typeof routes) => ofAction.filter(({ rule }) => rule.by.needsBody)
+
+  return {
+    source: limits,
+    tallies: tallies as Tallies,
+    filter: chain([
+      ...(needsAddress ? [shared.log.reportMissingAddress] : []),
+      ...safelist,
+      ...blocklist,
+      ...bans.map(({ deny }) => deny),
+      ...strikes(false),
+      ...throttle,
+      // Answers of the filter itself do not count.
+      ...strikes(true),
+      ...track,
+    ]),
+    beforeBody: byAction(ofAction => before(ofAction).map(({ limit }) => limit)),
+    afterBody: byAction(ofAction => after(ofAction).map(({ limit }) => limit)),
+    ofEach: byAction(ofAction =>
+      [...before(ofAction), ...after(ofAction)].map(each => each.limitMany),
+    ),
+  }
 }
 
 const skipSafe: RequestHandler = (request, _response, next) => {
@@ -184,7 +202,7 @@ function sourcesByRule(limits: CheckedLimits): ReadonlyMap<string, unknown> {
     typeof value === 'function' || isRegExp(value) ? String(value) : value
   return new Map(
     RULE_KINDS.flatMap(kind =>
-      limits[kind].map(({ name, source }) => {
+      limits[kind].map(({ name, source }: CheckedLimits[typeof kind][number]) => {
         const plain: unknown = JSON.parse(JSON.stringify(source, toText))
         return [`${kind} ${JSON.stringify(name)}`, plain] as const
       }),

@@ -1,9 +1,11 @@
 import { nearest } from '../../config/did-you-mean.ts'
 import type { Config } from '../../config/settings.ts'
-import { partsOf } from '../rules/client-key.ts'
-import type { Key, Matching } from '../rules/limits-file.ts'
+import { isOfBody } from '../rules/client-key.ts'
+import type { Matching } from '../rules/compiled-rule.ts'
 import { matchesAll } from '../rules/matchers.ts'
-import type { CheckedLimits } from './kinds.ts'
+import { type CheckedLimits, RULE_KINDS } from './kinds.ts'
+
+type Rule = CheckedLimits[keyof CheckedLimits][number]
 
 /**
  * Warnings about rules that are allowed but surely a mistake: they match everything, ask for a path that no request has, or
@@ -13,57 +15,31 @@ export function findWarnings(
   limits: CheckedLimits,
   { cacheStore, apiKeys }: Pick<Config, 'cacheStore' | 'apiKeys'>,
 ): readonly string[] {
-  const { safelist, blocklist, bans, throttle, track, rateLimits } = limits
-  const warnings: string[] = []
-  const warn = (kind: string, rule: { readonly name: string }, predicate: string) =>
-    warnings.push(`${kind} ${JSON.stringify(rule.name)} ${predicate}`)
-
-  for (const rule of safelist.filter(({ source }) => matchesAll(source))) {
-    warn('safelist', rule, 'matches every request: no other rule is ever asked')
-  }
-  const denying = { blocklist, bans: bans.filter(({ deniesStrikes }) => deniesStrikes) }
-  for (const [kind, rules] of Object.entries(denying)) {
-    for (const rule of rules.filter(({ source, isDryRun }) => matchesAll(source) && !isDryRun)) {
-      warn(kind, rule, 'denies every request that no safelist lets through')
-    }
-  }
-  for (const [kind, rules] of Object.entries({ safelist, blocklist, bans, throttle, track })) {
-    for (const rule of rules) {
-      for (const predicate of findPathWarnings(rule.source)) warn(kind, rule, predicate)
-    }
-  }
-  for (const [kind, rules] of Object.entries({ bans, throttle, track, rateLimits })) {
-    for (const rule of rules) {
-      if (apiKeys === 'off' && partsOf(rule.source.by).includes('key')) {
-        warn(kind, rule, 'counts nothing: API_KEYS is off, so no request has a key')
-      }
-      for (const path of unknownBodyKeys(rule.source.by)) {
-        const meant = nearest(path, BODY_KEYS)
-        const hint =
-          meant === undefined ? `it has ${BODY_KEYS.join(', ')}` : `did you mean ${meant}?`
-        warn(kind, rule, `counts nothing: no body has ${JSON.stringify(path)}; ${hint}`)
-      }
-    }
-  }
-  for (const rule of rateLimits.filter(({ actions }) => actions.length === 0)) {
-    warn('rateLimits', rule, 'applies to no action: except names them all')
-  }
-  const hasCounting = [bans, throttle, track.filter(rule => 'limit' in rule), rateLimits].some(
-    rules => rules.length > 0,
+  const rules = RULE_KINDS.flatMap(kind => limits[kind].map((rule: Rule) => ({ kind, rule })))
+  const warnings = rules.flatMap(({ kind, rule }) =>
+    [
+      ...findMatchWarnings(rule),
+      ...('by' in rule ? findKeyWarnings(rule.by.names, apiKeys) : []),
+      ...('actions' in rule && rule.actions.length === 0
+        ? ['applies to no action: except names them all']
+        : []),
+    ].map(predicate => `${kind} ${JSON.stringify(rule.name)} ${predicate}`),
   )
-  if (cacheStore === 'none' && hasCounting) {
+  if (cacheStore === 'none' && rules.some(({ rule }) => 'by' in rule)) {
     warnings.push('CACHE_STORE is none: nothing is counted, so rules that count deny nothing')
   }
   return warnings
 }
 
-/** What the bodies of this service have. */
-const BODY_KEYS = ['user.name', 'user.email', 'user.password']
-
-function unknownBodyKeys(by: Key | undefined): readonly string[] {
-  return partsOf(by)
-    .flatMap(part => (typeof part === 'string' ? (/^body:(.*)$/s.exec(part)?.[1] ?? []) : []))
-    .filter(path => !BODY_KEYS.includes(path))
+/** A limit on a route has no such keys, and matches every request of its actions. */
+function findMatchWarnings(rule: Rule): readonly string[] {
+  if (rule.type === 'rateLimit') return []
+  const warnings = findPathWarnings(rule.source)
+  if (!matchesAll(rule.source)) return warnings
+  if (rule.type === 'safelist') return ['matches every request: no other rule is ever asked']
+  const denies = rule.type === 'blocklist' || (rule.type === 'ban' && rule.deniesStrikes)
+  if (!denies || rule.isDryRun) return warnings
+  return ['denies every request that no safelist lets through']
 }
 
 function findPathWarnings({ path = [] }: Matching): readonly string[] {
@@ -77,4 +53,24 @@ function findPathWarnings({ path = [] }: Matching): readonly string[] {
         ? [`has the path ${JSON.stringify(text)}: a path has no query, use the key query`]
         : []),
     ])
+}
+
+/** What the bodies of this service have. */
+const BODY_KEYS = ['user.name', 'user.email', 'user.password']
+
+function findKeyWarnings(names: readonly string[], apiKeys: Config['apiKeys']): readonly string[] {
+  const unknown = names
+    .filter(isOfBody)
+    .map(name => name.slice('body:'.length))
+    .filter(path => !BODY_KEYS.includes(path))
+  return [
+    ...(apiKeys === 'off' && names.includes('key')
+      ? ['counts nothing: API_KEYS is off, so no request has a key']
+      : []),
+    ...unknown.map(path => {
+      const meant = nearest(path, BODY_KEYS)
+      const hint = meant === undefined ? `it has ${BODY_KEYS.join(', ')}` : `did you mean ${meant}?`
+      return `counts nothing: no body has ${JSON.stringify(path)}; ${hint}`
+    }),
+  ]
 }

@@ -1,73 +1,76 @@
 import type { Request } from 'express'
-import type { z } from 'zod'
 import { headerValues } from '../../http/headers.ts'
 import { memoize } from '../../platform/memoize.ts'
-import type { Matching } from './limits-file.ts'
 import type { TextTest } from './patterns.ts'
 import { factsOf, queryValues } from './request-facts.ts'
-import { requireSync } from './require-sync.ts'
-import { addresses, functionOf, patterns, patternsByName } from './rule-values.ts'
+import {
+  addresses,
+  patterns,
+  patternsByName,
+  type RequestTest,
+  requestTest,
+} from './rule-values.ts'
 
-/** Throws if a function of the rule does. */
-export type RequestTest = (request: Request) => boolean
-
-type Values = Required<Matching>
-
-type MatchKey = keyof Values
-
-/** Checks and compiles each key by which rules match, in the order in which they are asked. */
-const MATCHERS: { readonly [Key in MatchKey]: z.ZodType<RequestTest, Values[Key]> } = {
+/** Checks and compiles the keys by which rules match, each to a `RequestTest`, in the order in which they are asked. */
+export const matchShape = {
   // HEAD is answered like GET, so a rule for GET matches both.
-  method: patterns(text => text.toUpperCase()).transform(test => {
-    return ({ method }: Request) => test(method) || (method === 'HEAD' && test('GET'))
-  }),
+  method: patterns(text => text.toUpperCase())
+    .transform((test): RequestTest => {
+      return ({ method }) => test(method) || (method === 'HEAD' && test('GET'))
+    })
+    .optional(),
 
-  path: patterns().transform(test => textTest(request => factsOf(request).path, test)),
+  /** Compared after decoding, with repeated slashes as one. */
+  path: patterns()
+    .transform(test => textTest(request => factsOf(request).path, test))
+    .optional(),
 
-  ip: addresses.transform(test => textTest(request => factsOf(request).ip, memoize(test))),
+  /** Addresses and ranges such as 203.0.113.0/24. */
+  ip: addresses
+    .transform(test => textTest(request => factsOf(request).ip, memoize(test)))
+    .optional(),
 
-  host: patterns(text => text.toLowerCase()).transform(test =>
-    textTest(request => factsOf(request).host, test),
-  ),
+  host: patterns(text => text.toLowerCase())
+    .transform(test => textTest(request => factsOf(request).host, test))
+    .optional(),
 
-  userAgent: patterns().transform(test => headerTest('user-agent', test)),
+  userAgent: patterns()
+    .transform(test => headerTest('user-agent', test))
+    .optional(),
 
-  header: patternsByName.transform(tests =>
-    allOf(tests.map(([name, test]) => headerTest(name.toLowerCase(), test))),
-  ),
+  header: patternsByName
+    .transform(tests => allOf(tests.map(([name, test]) => headerTest(name.toLowerCase(), test))))
+    .optional(),
 
-  query: patternsByName.transform(tests =>
-    allOf(
-      tests.map(
-        ([name, test]) =>
-          request =>
-            queryValues(request, name).some(test),
+  query: patternsByName
+    .transform(tests =>
+      allOf(
+        tests.map(
+          ([name, test]) =>
+            request =>
+              queryValues(request, name).some(test),
+        ),
       ),
-    ),
-  ),
+    )
+    .optional(),
 
-  match: functionOf<Values['match']>('must be a function of the request').transform(match => {
-    return (request: Request) => Boolean(requireSync(match(request)))
-  }),
+  match: requestTest.optional(),
 }
 
-const MATCH_KEYS = Object.keys(MATCHERS) as MatchKey[]
-
-/** A schema for each key, which a rule may leave out. */
-export const matchShape = Object.fromEntries(
-  MATCH_KEYS.map(key => [key, MATCHERS[key].optional()]),
-) as { readonly [Key in MatchKey]: z.ZodOptional<z.ZodType<RequestTest, Values[Key]>> }
+type MatchShape = typeof matchShape
 
 /** A test for each key that a rule has. */
-export type MatchTests = { readonly [Key in MatchKey]?: RequestTest | undefined }
+export type MatchTests = { readonly [Key in keyof MatchShape]?: RequestTest | undefined }
+
+const MATCH_KEYS = Object.keys(matchShape) as (keyof MatchShape)[]
 
 /** Combines the tests of all keys into one. Without tests, every request matches. */
 export function combineMatchers(tests: MatchTests): RequestTest {
   return allOf(MATCH_KEYS.map(key => tests[key]).filter(test => test !== undefined))
 }
 
-/** Whether a rule has no key to match by, and so matches every request. */
-export function matchesAll(rule: Matching): boolean {
+/** Whether a rule of the file has no key to match by, and so matches every request. */
+export function matchesAll(rule: { readonly [Key in keyof MatchShape]?: unknown }): boolean {
   return MATCH_KEYS.every(key => rule[key] === undefined)
 }
 

@@ -1,21 +1,41 @@
 import { BlockList, isIP, isIPv4 } from 'node:net'
 import { isRegExp } from 'node:util/types'
-import type { Pattern, Patterns } from './limits-file.ts'
+import { z } from 'zod'
+
+const pattern = z.union([
+  z.string(),
+  // By its kind: one of a test may be of another realm.
+  z.custom<RegExp>(isRegExp),
+  z.strictObject({
+    regex: z.string(),
+    flags: z
+      .string()
+      .regex(/^[imsu]*$/)
+      .optional(),
+  }),
+])
+
+/** Text that must match exactly, except that `*` stands for any characters; or a regular expression. */
+export type Pattern = z.input<typeof pattern>
+
+export type Patterns = Pattern | readonly Pattern[]
+
+export const patternOrList = z.union([pattern, z.array(pattern).min(1)])
 
 export type TextTest = (text: string) => boolean
 
-/** Compiles a test of whether an address is in a list of addresses and ranges. Throws a `TypeError` for other entries. */
-export function compileAddresses(entries: readonly string[]): (address: string) => boolean {
+/** Compiles a test of whether an address is in a list of addresses and ranges; `undefined` if an entry is neither. */
+export function compileAddresses(entries: readonly string[]): TextTest | undefined {
   const list = new BlockList()
   for (const entry of entries) {
     const [address = '', prefix, ...rest] = entry.split('/')
     const family = isIPv4(address) ? 'ipv4' : 'ipv6'
     const bits = family === 'ipv4' ? 32 : 128
-    if (isIP(address) === 0 || rest.length > 0 || address.includes('%')) throw new TypeError(entry)
+    if (isIP(address) === 0 || rest.length > 0 || address.includes('%')) return undefined
     if (prefix === undefined) list.addAddress(address, family)
     else if (/^\d{1,3}$/.test(prefix) && Number(prefix) <= bits) {
       list.addSubnet(address, Number(prefix), family)
-    } else throw new TypeError(entry)
+    } else return undefined
   }
   // BlockList matches ::ffff:203.0.113.7, an IPv4 client of a server that listens on IPv6, with IPv4 ranges.
   return address => list.check(address, isIPv4(address) ? 'ipv4' : 'ipv6')
@@ -23,13 +43,13 @@ export function compileAddresses(entries: readonly string[]): (address: string) 
 
 /**
  * Compiles a test of whether one of the patterns matches a text. `normalize` is applied to patterns that are text.
- * Throws a `SyntaxError` for a regular expression that does not compile.
+ * Throws for a regular expression that does not compile, with a message that completes "must be …".
  */
 export function compilePatterns(
-  patterns: Patterns,
+  patterns: readonly Pattern[],
   normalize: (text: string) => string = text => text,
 ): TextTest {
-  const tests = [patterns].flat().map((pattern): TextTest => {
+  const tests = patterns.map((pattern): TextTest => {
     if (typeof pattern === 'string') return compileText(normalize(pattern))
     const expression = toRegExp(pattern)
     return text => expression.test(text)
@@ -59,7 +79,11 @@ function compileText(pattern: string): TextTest {
 
 /** Drops the flags g and y: with them an expression continues where its last match ended. */
 function toRegExp(pattern: Exclude<Pattern, string>): RegExp {
-  return isRegExp(pattern)
-    ? new RegExp(pattern.source, pattern.flags.replace(/[gy]/g, ''))
-    : new RegExp(pattern.regex, pattern.flags)
+  if (isRegExp(pattern)) return new RegExp(pattern.source, pattern.flags.replace(/[gy]/g, ''))
+  try {
+    return new RegExp(pattern.regex, pattern.flags)
+  } catch (cause) {
+    const why = (cause as Error).message
+    throw new TypeError(`a regular expression that compiles (${why})`, { cause })
+  }
 }

@@ -4,7 +4,7 @@ import { ipKeyGenerator, type RateLimitInfo } from 'express-rate-limit'
 import { requestedHost } from '../../http/forwarded.ts'
 import { queryParameters } from '../../http/query.ts'
 import { pathOf } from '../../http/request-log.ts'
-import type { LimitRule } from './filter-rule.ts'
+import type { LimitRule } from './compiled-rule.ts'
 
 /** A household or a small site has a network of at least this size in IPv6: RFC 6177. */
 const IPV6_PREFIX_BITS = 56

@@ -1,25 +1,41 @@
-import { isRegExp } from 'node:util/types'
-import type { Request } from 'express'
+import type { Request, RequestHandler } from 'express'
 import { z } from 'zod'
 import { durationMs } from '../../config/values.ts'
 import { ACTIONS, type Action } from '../../http/actions.ts'
 import { isObject } from '../../platform/json.ts'
-import { compileKey, isKeyName, type KeyOf, listKeyNames } from './client-key.ts'
-import type { Answer, Duration, Key, Patterns, RateLimitRule } from './limits-file.ts'
-import { compileAddresses, compilePatterns, type TextTest } from './patterns.ts'
+import { type ClientKey, compileKey, isOfBody, KEY_NAMES, type Key } from './client-key.ts'
+import {
+  compileAddresses,
+  compilePatterns,
+  type Patterns,
+  patternOrList,
+  type TextTest,
+} from './patterns.ts'
 import { requireSync } from './require-sync.ts'
 
-function isFunction(value: unknown): boolean {
-  return typeof value === 'function'
+/**
+ * A schema for what `parse` returns no `undefined` for. `need` completes the sentence "must be …" about anything else, as does the
+ * message of what `parse` throws.
+ */
+function parsedBy<Input, Output = Input>(
+  need: string,
+  parse: (value: unknown) => Output | undefined,
+): z.ZodType<Output, Input> {
+  return z.custom<Input>().transform((value, context) => {
+    let why = need
+    try {
+      const parsed = parse(value)
+      if (parsed !== undefined) return parsed
+    } catch (error) {
+      why = (error as Error).message
+    }
+    context.addIssue(`must be ${why}`)
+    return z.NEVER
+  })
 }
 
-function isCount(value: unknown): value is number {
-  return Number.isSafeInteger(value) && (value as number) >= 1
-}
-
-/** A schema for values that pass `test`. For others, zod still checks how the keys of the rule fit together. */
-function custom<T>(test: (value: unknown) => boolean, message: string): z.ZodCustom<T, T> {
-  return z.custom<T>(test, { error: message, abort: false })
+function fits<Schema extends z.ZodType>(schema: Schema, value: unknown): value is z.input<Schema> {
+  return schema.safeParse(value).success
 }
 
 export const ruleName = z
@@ -29,26 +45,34 @@ export const ruleName = z
 
 export const flag = z.boolean('must be true or false')
 
-export const count = custom<number>(isCount, 'must be a whole number from 1')
+const COUNT = 'a whole number from 1'
+
+function parseCount(value: unknown): number | undefined {
+  return fits(z.int().min(1), value) ? value : undefined
+}
+
+export const count = parsedBy<number>(COUNT, parseCount)
+
+/** Such as "30s", "1 minute", "10 minutes", "1 hour", "1 day", or a number of seconds; at most a year. */
+export type Duration = string | number
 
 /** Parses to milliseconds. */
-export const duration = custom<Duration>(
-  value => durationMs(value) !== undefined,
-  'must be a time such as "1 day", more than 0 and at most a year',
-).transform(value => durationMs(value) as number)
+export const duration = parsedBy<Duration, number>(
+  'a time such as "1 day", more than 0 and at most a year',
+  durationMs,
+)
 
-/** Parses to the number that `parse` makes of a value, or to a function that throws if `parse` makes none of its result. */
-function numberOrFunction<Name extends 'to' | 'within'>(
-  name: Name,
-  parse: (value: unknown) => number | undefined,
+export type OrFunction<Value> = Value | ((request: Request) => Value)
+
+/** Parses to a number, or to a function that throws if `parse` makes none of what the function of the file returns. */
+function numberOrFunction<Given>(
+  name: string,
   need: string,
+  parse: (value: unknown) => number | undefined,
 ) {
-  return custom<RateLimitRule[Name]>(
-    value => isFunction(value) || parse(value) !== undefined,
-    `must be ${need}, or a function`,
-  ).transform(given => {
-    if (typeof given !== 'function') return parse(given) as number
-    return (request: Request): number => {
+  return parsedBy<OrFunction<Given>, OrFunction<number>>(`${need}, or a function`, given => {
+    if (typeof given !== 'function') return parse(given)
+    return request => {
       const result = requireSync<unknown>(given(request))
       const number = parse(result)
       if (number === undefined) throw new TypeError(`${name} returned ${String(result)}`)
@@ -57,98 +81,80 @@ function numberOrFunction<Name extends 'to' | 'within'>(
   })
 }
 
-export const countOrFunction = numberOrFunction(
-  'to',
-  value => (isCount(value) ? value : undefined),
-  'a whole number from 1',
-)
+export const countOrFunction = numberOrFunction<number>('to', COUNT, parseCount)
 
-export const durationOrFunction = numberOrFunction(
+export const durationOrFunction = numberOrFunction<Duration>(
   'within',
-  durationMs,
   'a time such as "1 minute"',
+  durationMs,
 )
 
-/** A function of the file. What it takes and returns is only known when it is called. */
-export function functionOf<T>(message: string): z.ZodType<T, T> {
-  return custom<T>(isFunction, message)
-}
+/** Throws if a function of the rule does. */
+export type RequestTest = (request: Request) => boolean
 
-/** Parses to a set. */
-export const statuses = custom<readonly number[]>(
-  value => z.array(z.int().min(200).max(599)).min(1).safeParse(value).success,
-  'must be a list of statuses from 200 to 599',
-).transform(list => new Set(list))
-
-export const actions = custom<readonly Action[]>(
-  value => z.array(z.enum(ACTIONS)).min(1).safeParse(value).success,
-  `must be a list of ${ACTIONS.join(', ')}`,
+export const requestTest = parsedBy<RequestTest>('a function of the request', given =>
+  typeof given === 'function'
+    ? request => Boolean(requireSync<unknown>(given(request)))
+    : undefined,
 )
 
-const pattern = z.union([
-  z.string(),
-  // By its kind: one of a test may be of another realm.
-  z.custom<RegExp>(isRegExp),
-  z.strictObject({
-    regex: z.string(),
-    flags: z
-      .string()
-      .regex(/^[imsu]*$/)
-      .optional(),
-  }),
-])
+const statusList = z.array(z.int().min(200).max(599)).min(1)
 
-const patternShape = z.union([pattern, z.array(pattern).min(1)])
+export const statuses = parsedBy<readonly number[], ReadonlySet<number>>(
+  'a list of statuses from 200 to 599',
+  given => (fits(statusList, given) ? new Set(given) : undefined),
+)
+
+const actionList = z.array(z.enum(ACTIONS)).min(1)
+
+export const actions = parsedBy<readonly Action[]>(`a list of ${ACTIONS.join(', ')}`, given =>
+  fits(actionList, given) ? given : undefined,
+)
 
 /** Parses to a test of whether a text matches one of the patterns. `normalize` is applied to patterns that are text. */
 export function patterns(normalize?: (text: string) => string): z.ZodType<TextTest, Patterns> {
-  return custom<Patterns>(
-    value => patternShape.safeParse(value).success,
-    'must be a pattern (text with * for any characters, or {"regex", "flags"} with flags of i, m, s and u) or a list of them',
-  ).transform(
-    compileOr(
-      value => compilePatterns(value, normalize),
-      ({ message }) => `must be a regular expression that compiles (${message})`,
-    ),
+  return parsedBy<Patterns, TextTest>(
+    'a pattern (text with * for any characters, or {"regex", "flags"} with flags of i, m, s and u) or a list of them',
+    given => (fits(patternOrList, given) ? compilePatterns([given].flat(), normalize) : undefined),
   )
 }
 
+type PatternsByName = Readonly<Record<string, Patterns>>
+
 /** Parses to names, each with its test. */
-export const patternsByName = custom<Readonly<Record<string, Patterns>>>(
-  value => isObject(value) && Object.keys(value).length > 0 && !Object.hasOwn(value, ''),
-  'must be an object {NAME: pattern}',
-).transform((value, context) =>
-  Object.entries(value).map(([name, given]): readonly [string, TextTest] => {
-    const result = patterns().safeParse(given)
-    if (result.success) return [name, result.data]
-    for (const { message } of result.error.issues) {
+export const patternsByName = parsedBy<PatternsByName>('an object {NAME: pattern}', given =>
+  isObject(given) && Object.keys(given).length > 0 && !Object.hasOwn(given, '')
+    ? (given as PatternsByName)
+    : undefined,
+).transform((given, context) =>
+  Object.entries(given).map(([name, value]): readonly [string, TextTest] => {
+    const { data, error } = patterns().safeParse(value)
+    if (data !== undefined) return [name, data]
+    for (const { message } of error?.issues ?? []) {
       context.addIssue({ code: 'custom', path: [name], message })
     }
     return z.NEVER
   }),
 )
 
-const ADDRESSES_RULE = 'must be an address or a range such as "203.0.113.0/24", or a list of them'
+const addressOrList = z.union([z.string(), z.array(z.string()).min(1)])
 
 /** Parses to a test of whether an address is one of them. */
-export const addresses = custom<string | readonly string[]>(
-  value => z.union([z.string(), z.array(z.string()).min(1)]).safeParse(value).success,
-  ADDRESSES_RULE,
-).transform(
-  compileOr(
-    value => compileAddresses([value].flat()),
-    () => ADDRESSES_RULE,
-  ),
+export const addresses = parsedBy<string | readonly string[], TextTest>(
+  'an address or a range such as "203.0.113.0/24", or a list of them',
+  given => (fits(addressOrList, given) ? compileAddresses([given].flat()) : undefined),
 )
 
-/** Parses to a function that finds the key of a request; `withBody` allows keys of the body. */
-export function key(allowed: { readonly withBody: boolean }): z.ZodType<KeyOf, Key> {
-  const isPart = (part: unknown) =>
-    isFunction(part) || (typeof part === 'string' && isKeyName(part, allowed))
-  return custom<Key>(
-    value => (Array.isArray(value) ? value.length > 0 && value.every(isPart) : isPart(value)),
-    `must be one of ${listKeyNames(allowed)}, a function, or a list of them`,
-  ).transform(compileKey)
+/** `withBody` allows keys of the body. */
+export function key({ withBody }: { readonly withBody: boolean }): z.ZodType<ClientKey, Key> {
+  const names = KEY_NAMES.filter(name => withBody || !isOfBody(name))
+  return parsedBy<Key, ClientKey>(
+    `one of ${names.join(', ')}, a function, or a list of them`,
+    given => {
+      const compiled = compileKey(given)
+      return compiled?.needsBody && !withBody ? undefined : compiled
+    },
+  )
 }
 
 // The characters of a header value: RFC 9110 5.5.
@@ -161,7 +167,7 @@ const headerName = z
     /^(?!(?:connection|keep-alive|trailer|transfer-encoding|upgrade|x-request-id)$)[\w!#$%&'*+.^`|~-]+$/i,
   )
 
-const answerShape = z.union([
+const fixedAnswer = z.union([
   z.strictObject({
     redirect: z.string().regex(/^[\x21-\x7e]+$/),
     alert: z.string().optional(),
@@ -173,22 +179,13 @@ const answerShape = z.union([
   }),
 ])
 
-export const answer = custom<Answer>(
-  value => isFunction(value) || answerShape.safeParse(value).success,
-  'must be {"redirect", "alert"} with a target in ASCII, {"status", "message", "headers"} with a status from 200 to 599, or a function',
-)
+export type FixedAnswer = z.input<typeof fixedAnswer>
 
-/** Compiles a value. If `compile` throws, the value is refused with the message of `messageOf`. */
-function compileOr<Input, Output>(
-  compile: (value: Input) => Output,
-  messageOf: (error: Error) => string,
-) {
-  return (value: Input, context: z.RefinementCtx): Output => {
-    try {
-      return compile(value)
-    } catch (error) {
-      context.addIssue(messageOf(error as Error))
-      return z.NEVER
-    }
-  }
-}
+/** The answer instead of 429: a redirect, another status, or the answer of a function. */
+export type Answer = FixedAnswer | RequestHandler
+
+export const answer = parsedBy<Answer>(
+  '{"redirect", "alert"} with a target in ASCII, {"status", "message", "headers"} with a status from 200 to 599, or a function',
+  given =>
+    typeof given === 'function' || fits(fixedAnswer, given) ? (given as Answer) : undefined,
+)

@@ -1,4 +1,4 @@
-import type { RuleReport } from '../../limits/tallies.ts'
+import type { RuleReport } from '../../limits/rule-report.ts'
 import { readVersion } from '../../platform/package.ts'
 import type { ShownWebhook } from '../../webhooks/describe-webhooks.ts'
 import type { MetricsReport } from '../metrics/create-metrics.ts'

@@ -1,4 +1,4 @@
-import type { LimitsReport } from '../../limits/tallies.ts'
+import type { LimitsReport } from '../../limits/rule-report.ts'
 import { nextTurn, performance } from '../../platform/timers.ts'
 import type { HttpServer } from '../../server/server.ts'
 import type { Storage } from '../../storage/storage.ts'

@@ -1,7 +1,7 @@
 import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import type { LimitsFile } from '../../../src/limits/rules/limits-file.ts'
+import type { LimitsFile } from '../../../src/limits/kinds/define-limits.ts'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import { openTestApp, type TestApp, temporaryFolder } from '../../support/open-test-app.ts'

@@ -171,13 +171,13 @@ rateLimits "plans": to "[function]", within "[function]", by ["ip","[function]"]
     expect(warnings).toEqual([
       'safelist "all" matches every request: no other rule is ever asked',
       'blocklist "all" denies every request that no safelist lets through',
-      'bans "every" denies every request that no safelist lets through',
       'blocklist "query" has the path "/search?q=*": a path has no query, use the key query',
       'blocklist "query" has the path "*?": a path has no query, use the key query',
+      'bans "every" denies every request that no safelist lets through',
       'throttle "slash" has the path "users": paths begin with /',
       keyless,
-      ...bodyless,
       'rateLimits "none" applies to no action: except names them all',
+      ...bodyless,
       'CACHE_STORE is none: nothing is counted, so rules that count deny nothing',
     ])
     const keyed = await limits('check', { rules, env: { API_KEYS: 'required' } })

@@ -2,8 +2,7 @@ import { inspect } from 'node:util'
 import type { Request } from 'express'
 import { describe, expect, test } from 'vitest'
 import { checkLimits } from '../../../src/limits/kinds/checked-limits.ts'
-import { RULE_KINDS } from '../../../src/limits/kinds/kinds.ts'
-import type { RuleKind } from '../../../src/limits/rules/filter-rule.ts'
+import { RULE_KINDS, type RuleKind } from '../../../src/limits/kinds/kinds.ts'
 
 /** A valid rule of each kind. */
 const RIGHT: Readonly<Record<RuleKind, Readonly<Record<string, unknown>>>> = {

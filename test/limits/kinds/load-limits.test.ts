@@ -51,7 +51,9 @@ test('loadLimits reads functions and RegExp of a module, and what it imports', a
   writeFileSync(join(path, '../count.mjs'), 'export const limit = 7')
   const any = expect.any(Function)
   expect(await loadLimits(path)).toMatchObject({
-    rateLimits: [{ name: 'rateLimits[0]', limit: any, windowMs: any, keyOf: any, answer: any }],
+    rateLimits: [
+      { name: 'rateLimits[0]', limit: any, windowMs: any, by: { find: any }, answer: any },
+    ],
     blocklist: [{ source: { userAgent: [/sqlmap/i, 'nikto'], match: any } }],
     throttle: [{ limit: 7 }],
   })

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { RuleReport } from '../../../src/limits/tallies.ts'
+import type { RuleReport } from '../../../src/limits/rule-report.ts'
 import { createStatusHistory } from '../../../src/ops/management/status-history.ts'
 import { DURATION_BOUNDS } from '../../../src/ops/metrics/create-metrics.ts'
 import type { ServiceCounts } from '../../../src/ops/metrics/service-report.ts'
