@@ -98,6 +98,7 @@ async function follow(steps: readonly Step[], { folder, env }: Surroundings): Pr
     const script = command
       .replaceAll('http://127.0.0.1:3000', service?.url ?? 'http://127.0.0.1:3000')
       .replaceAll('data/', `${folder}/`)
+      .replace('-o users.csv', `-o ${folder}/users.csv`)
       .replace(/(?<=MANAGEMENT_PORT=)\d+/, '0')
       // Whoever runs this test has installed and built before.
       .replace('npm ci && ', '')
