@@ -76,20 +76,21 @@ export async function importUsers(terminal: Terminal, flags: ImportFlags): Promi
         seed: seed + (flags.passwords ?? ''),
         ...{ onConflict, start, signal },
         rejects: sink ?? { write: bytes => bytes },
-        onProgress: ({ records, resumed, rejected }) => {
+        onProgress: ({ checkpoint, resumed, rejected }) => {
           if (sink === undefined) showRejected(rejected)
-          progress(records - resumed, text.share(), resumed)
+          progress(checkpoint.records - resumed, text.share(), resumed)
         },
       })
-      const { end, progress: last, firstConflict, failure } = result
+      const { end, failure } = result
+      const { checkpoint, conflicts, firstConflict } = result.progress
       const seconds = (performance.now() - startedAt) / 1000
       const summary = summarize(result, { isDryRun, seconds })
       await print(terminal, json ? JSON.stringify(summary.json) : summary.line)
       if (end === 'interrupted') throw signal.reason
       if (end === 'failed') throw isDryRun ? failure : addHint(failure)
       if (onConflict === 'fail' && firstConflict !== undefined)
-        throw new OperatorError([describeConflict(firstConflict, last.conflicts, isDryRun)])
-      return last.counts.rejected > 0 ? EXIT.foundFaults : EXIT.done
+        throw new OperatorError([describeConflict(firstConflict, conflicts, isDryRun)])
+      return checkpoint.counts.rejected > 0 ? EXIT.foundFaults : EXIT.done
     } finally {
       await close()
     }
@@ -124,11 +125,12 @@ function createRejectsDisplay(terminal: Terminal) {
 
 /** What an import that has ended prints: one line, or with `--json` an object. */
 function summarize(
-  { end, progress, firstConflict }: ImportResult,
+  { end, progress }: ImportResult,
   { isDryRun, seconds }: { readonly isDryRun: boolean; readonly seconds: number },
 ) {
-  const { records, resumed, counts, conflicts } = progress
-  const { rejected, ...others } = counts
+  const { checkpoint, resumed, conflicts, firstConflict } = progress
+  const { records } = checkpoint
+  const { rejected, ...others } = checkpoint.counts
   const json = {
     end,
     dry_run: isDryRun,

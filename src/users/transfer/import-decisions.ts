@@ -7,8 +7,6 @@ import type { ConflictPolicy, ImportedUser, ImportOutcome } from './user-import-
 /** What a row does. */
 export interface ImportDecision {
   readonly outcome: ImportOutcome
-  /** The user before it, if the row changed one. */
-  readonly before?: UserRow
   /** The user after it, if the row created or changed one. */
   readonly after?: UserRow
 }
@@ -49,7 +47,7 @@ export function createImportDecisions(options: {
     if (after === before) return { outcome: 'unchanged' }
     byEmail.delete(emailKey(before.email))
     put(after)
-    return { outcome: 'updated', before, after }
+    return { outcome: 'updated', after }
   }
 
   return (row, takeId) => {

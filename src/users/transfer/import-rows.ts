@@ -159,15 +159,10 @@ export async function prepareBatch(
   batch: readonly ImportRecord[],
   { store, rules, passwords, onConflict }: PreparationOptions,
 ): Promise<readonly Prepared[]> {
-  const bodies = batch.flatMap(({ content }) => ('row' in content ? { user: content.row } : []))
-  const judged = (await createJudge(passwords)(rules, bodies)).values()
-  const rows = batch.map(({ content }) =>
-    'problem' in content
-      ? { errors: [{ field: 'row', messages: [content.problem] }] }
-      : (judged.next().value as Judged<ImportRow>),
-  )
-  const emails = rows.flatMap(row =>
-    'user' in row && row.user.password != null ? [row.user.email] : [],
+  const bodies = batch.map(({ content }) => ({ user: 'row' in content ? content.row : undefined }))
+  const judged = await createJudge(passwords)(rules, bodies)
+  const emails = judged.flatMap(one =>
+    'user' in one && one.user.password != null ? [one.user.email] : [],
   )
   const mayExist = onConflict !== 'fail' && emails.length > 0
   const existing = mayExist ? await store.findUsers(emails.map(email => ({ email }))) : []
@@ -186,31 +181,28 @@ export async function prepareBatch(
     return (await passwords.verify(digest, password)) ? digest : passwords.hash(password)
   }
 
-  const prepared = rows.map((row, index): Prepared | Promise<Prepared> => {
-    const { line } = batch[index] as ImportRecord
-    if ('errors' in row) {
+  async function prepare({ line, content }: ImportRecord, at: number): Promise<Prepared> {
+    const one = judged[at] as Judged<ImportRow>
+    if ('problem' in content) return { line, errors: { row: [content.problem] } }
+    if ('errors' in one) {
       // Those of the user as a whole are of the row.
-      const { user, ...errors } = messagesByField(row.errors)
+      const { user, ...errors } = messagesByField(one.errors)
       return { line, errors: user === undefined ? errors : { ...errors, row: user } }
     }
-    const { name, email, password } = row.user
-    const { created_at: createdAt = null, updated_at: updatedAt = null } = row.user
-    const user = {
-      ...{ id: row.user.id ?? undefined, name, email },
-      passwordDigest: row.user.password_digest ?? undefined,
-      createdAt: createdAt ?? undefined,
-      updatedAt:
-        (createdAt && updatedAt && createdAt > updatedAt ? createdAt : updatedAt) ?? undefined,
-    }
-    if (password == null) return { line, user }
+    const { id, name, email, password, password_digest, created_at, updated_at } = one.user
     // Skipped before its password is hashed, because hashing takes long.
-    if (onConflict === 'skip' && known.has(emailKey(email))) return { line }
-    return digestOf(email, password).then(digest => ({
-      line,
-      user: { ...user, passwordDigest: digest },
-    }))
-  })
-  return Promise.all(prepared)
+    if (password != null && onConflict === 'skip' && known.has(emailKey(email))) return { line }
+    const passwordDigest = password == null ? password_digest : await digestOf(email, password)
+    const isReversed = created_at && updated_at && created_at > updated_at
+    const user = {
+      ...{ id: id ?? undefined, name, email, passwordDigest: passwordDigest ?? undefined },
+      createdAt: created_at ?? undefined,
+      updatedAt: (isReversed ? created_at : updated_at) ?? undefined,
+    }
+    return { line, user }
+  }
+
+  return Promise.all(batch.map(prepare))
 }
 
 /** The canonical form of a digest. */

@@ -48,18 +48,24 @@ export interface ImportOptions extends PreparationOptions {
   readonly signal: AbortSignal
 }
 
-/** `records` and `counts` are those of all runs. */
-export interface ImportProgress extends Pick<ImportCheckpoint, 'records' | 'counts'> {
+export interface ImportProgress {
+  /** How far all runs together have come. */
+  readonly checkpoint: ImportCheckpoint
   /** Records that earlier runs did. */
   readonly resumed: number
   /** Rows that the last transaction rejected. */
   readonly rejected: readonly RejectedRow[]
-  /** Rows of this run with a conflict that the policy does not settle. */
+  /** Rows of this run with a conflict that the policy does not settle, and the first of them. */
   readonly conflicts: number
+  readonly firstConflict: RejectedRow | undefined
 }
 
-/** How an import ended. */
-export type ImportResult = Awaited<ReturnType<typeof runImport>>
+export interface ImportResult {
+  readonly end: 'done' | 'interrupted' | 'conflict' | 'failed'
+  readonly progress: ImportProgress
+  /** Why it failed. */
+  readonly failure?: unknown
+}
 
 /** With passwords: hashing takes longer than all else, and smaller batches show progress and lose little when the process ends. */
 const MAX_HASHED_RECORDS = 32
@@ -75,60 +81,53 @@ const RETRY_MS = 100
  * Throws `OperatorError` for a wrong start. Any other failure, such as `storage_unavailable` after PATIENCE_MS
  * without a write, is thrown only while no record is done. After that it is the `failure` of the result.
  */
-export async function runImport(options: ImportOptions) {
+export async function runImport(options: ImportOptions): Promise<ImportResult> {
   const { store, source, onConflict, start, rejects, signal } = options
   const endsAtConflict = onConflict === 'fail' && options.endsAtConflict
   const last = await store.findCheckpoint(source)
   if (start === 'new' && last !== undefined && !last.isFinished && last.records > 0) {
-    const { records } = last
     const choice = '--resume continues after them, --restart begins at the first row'
+    const rows = last.records.toLocaleString('en')
     throw new WrongStart([
-      `an earlier import of ${nameOf(source)} stopped after ${records.toLocaleString('en')} rows: ${choice}`,
+      `an earlier import of ${nameOf(source)} stopped after ${rows} rows: ${choice}`,
     ])
   }
   const resumedFrom = start === 'resume' ? last : undefined
-  let checkpoint = resumedFrom ?? createCheckpoint(source)
-  const { records: resumed, counts } = checkpoint
-  let progress: ImportProgress = { records: resumed, resumed, counts, rejected: [], conflicts: 0 }
-  let firstConflict: RejectedRow | undefined
-  const ended = (end: 'done' | 'interrupted' | 'conflict' | 'failed', failure?: unknown) => {
-    return { end, progress, firstConflict, failure }
+  const checkpoint = resumedFrom ?? createCheckpoint(source)
+  const resumed = checkpoint.records
+  let progress: ImportProgress = {
+    ...{ checkpoint, resumed, rejected: [], conflicts: 0, firstConflict: undefined },
   }
   /** The hash of the records that are done. */
   let hash = createHash('sha256').update(options.seed ?? '')
 
   async function importBatch(batch: readonly ImportRecord[], isFinished = false): Promise<void> {
     const prepared = await prepareBatch(batch, options)
-    const users = prepared.flatMap(({ user }) => user ?? [])
-    const attempt = (outcomes: readonly ImportOutcome[]) => {
-      const settled = settle(prepared, { outcomes, endsAtConflict, counts: checkpoint.counts })
-      const hashAfter = addRecords(hash.copy(), batch.slice(0, settled.done))
-      const next: ImportCheckpoint = {
-        source,
-        records: checkpoint.records + settled.done,
+    // A transaction may be repeated. What its last attempt comes to is stored.
+    let next = { progress, hash }
+    const checkpointAfter = (outcomes: readonly ImportOutcome[]) => {
+      const { records, rejectsBytes, counts: before } = progress.checkpoint
+      const settled = settle(prepared, { outcomes, endsAtConflict, counts: before })
+      const { done, counts, rejected, conflicts } = settled
+      const hashAfter = addRecords(hash.copy(), batch.slice(0, done))
+      const checkpoint = {
+        ...{ source, counts, isFinished, records: records + done },
         recordsHash: hashAfter.copy().digest(),
         // On disk before the checkpoint is: once that is stored, these rows are not read again.
-        rejectsBytes: rejects.write(checkpoint.rejectsBytes, settled.rejected),
-        counts: settled.counts,
-        isFinished,
+        rejectsBytes: rejects.write(rejectsBytes, rejected),
       }
-      return { settled, checkpoint: next, hash: hashAfter }
+      const all = progress.conflicts + conflicts.length
+      const firstConflict = progress.firstConflict ?? conflicts[0]
+      next = {
+        progress: { checkpoint, resumed, rejected, conflicts: all, firstConflict },
+        hash: hashAfter,
+      }
+      return checkpoint
     }
-    // A transaction may be repeated. What its last attempt comes to is stored.
-    let last!: ReturnType<typeof attempt>
-    const checkpointAfter = (outcomes: readonly ImportOutcome[]) => {
-      last = attempt(outcomes)
-      return last.checkpoint
-    }
+    const users = prepared.flatMap(({ user }) => user ?? [])
     await writePatiently(store, { users, onConflict, checkpointAfter }, signal)
-    const { rejected, counts, conflicts } = last.settled
-    checkpoint = last.checkpoint
-    hash = last.hash
-    firstConflict ??= conflicts[0]
-    progress = {
-      ...{ records: checkpoint.records, resumed, counts, rejected },
-      conflicts: progress.conflicts + conflicts.length,
-    }
+    progress = next.progress
+    hash = next.hash
     options.onProgress(progress)
   }
 
@@ -138,15 +137,15 @@ export async function runImport(options: ImportOptions) {
     for await (const batch of remainingBatches(options, { checkpoint, hash })) {
       signal.throwIfAborted()
       await importBatch(batch)
-      if (endsAtConflict && firstConflict !== undefined) return ended('conflict')
+      if (endsAtConflict && progress.conflicts > 0) return { end: 'conflict', progress }
     }
     await importBatch([], true)
   } catch (error) {
-    if (error === signal.reason) return ended('interrupted')
-    if (progress.records === 0 || error instanceof WrongStart) throw error
-    return ended('failed', error)
+    if (error === signal.reason) return { end: 'interrupted', progress }
+    if (progress.checkpoint.records === 0 || error instanceof WrongStart) throw error
+    return { end: 'failed', progress, failure: error }
   }
-  return ended('done')
+  return { end: 'done', progress }
 }
 
 async function writePatiently(
@@ -225,13 +224,10 @@ function endOfBatch(
   const last = start + Math.ceil(rest / Math.ceil(rest / most))
   let end = start
   for (let passwords = 0; end < last && passwords < MAX_HASHED_RECORDS; end++) {
-    if (hasPassword(records[end] as ImportRecord)) passwords++
+    const { content } = records[end] as ImportRecord
+    if ('row' in content && Object(content.row).password != null) passwords++
   }
   return end
-}
-
-function hasPassword({ content }: ImportRecord): boolean {
-  return 'row' in content && Object(content.row).password != null
 }
 
 /** Joins a batch with the outcomes of its users: one for each, up to the conflict that ended it. */
@@ -251,12 +247,12 @@ function settle(
   const conflicts: RejectedRow[] = []
   for (const [done, { line, user, errors }] of prepared.entries()) {
     const outcome = user === undefined ? 'skipped' : (outcomes.next().value as ImportOutcome)
-    const isTaken = outcome === 'email_taken' || outcome === 'id_taken'
-    if (isTaken) conflicts.push({ line, errors: TAKEN[outcome] })
-    if (isTaken && given.endsAtConflict) return { done, counts, rejected, conflicts }
-    const problems = isTaken ? TAKEN[outcome] : errors
+    const taken = outcome === 'email_taken' || outcome === 'id_taken' ? TAKEN[outcome] : undefined
+    if (taken !== undefined) conflicts.push({ line, errors: taken })
+    if (taken !== undefined && given.endsAtConflict) return { done, counts, rejected, conflicts }
+    const problems = taken ?? errors
     if (problems !== undefined) rejected.push({ line, errors: problems })
-    counts[isTaken || errors !== undefined ? 'rejected' : outcome]++
+    counts[problems === undefined ? (outcome as keyof ImportCounts) : 'rejected']++
   }
   return { done: prepared.length, counts, rejected, conflicts }
 }

@@ -49,10 +49,13 @@ test('an import waits for a lock of another process, unless it is aborted', asyn
   const { databaseUrl, run } = await openImporter()
   const held = await holdWrites(databaseUrl)
   const aborted = await run(optionsOf({ signal: AbortSignal.timeout(100) }))
-  expect(aborted).toMatchObject({ end: 'interrupted', progress: { records: 0 } })
+  expect(aborted).toMatchObject({ end: 'interrupted', progress: { checkpoint: { records: 0 } } })
   const importing = run(optionsOf())
   setTimeout(() => void held.release(), 100)
-  expect(await importing).toMatchObject({ end: 'done', progress: { counts: { created: 1 } } })
+  expect(await importing).toMatchObject({
+    end: 'done',
+    progress: { checkpoint: { counts: { created: 1 } } },
+  })
 })
 
 test('an import whose transaction is repeated counts only the last attempt', async () => {
@@ -88,7 +91,7 @@ test('an import whose transaction is repeated counts only the last attempt', asy
   })
   const counts = { created: 1, updated: 0, unchanged: 0, skipped: 1, rejected: 1 }
   expect(attempts).toBe(2)
-  expect(result).toMatchObject({ end: 'done', progress: { records: 3, counts } })
+  expect(result).toMatchObject({ end: 'done', progress: { checkpoint: { records: 3, counts } } })
   expect(await store.findCheckpoint('users.ndjson')).toMatchObject({ records: 3, counts })
   expect(readFileSync(path, 'utf8')).toMatch(/^\{"line":2,.+\}\n$/)
 })
@@ -99,5 +102,6 @@ test('an import that starts again forgets the checkpoint of an earlier one befor
   const again = optionsOf({ signal: AbortSignal.abort(), start: 'restart' })
   expect(await run(again)).toMatchObject({ end: 'interrupted' })
   const resumed = await run(optionsOf({ start: 'resume', onConflict: 'skip' }))
-  expect(resumed.progress).toMatchObject({ resumed: 0, counts: { created: 0, skipped: 1 } })
+  const checkpoint = { counts: { created: 0, skipped: 1 } }
+  expect(resumed.progress).toMatchObject({ resumed: 0, checkpoint })
 })
