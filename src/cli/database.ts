@@ -13,7 +13,8 @@ import {
 } from './terminal/terminal.ts'
 
 const COPY_HELP = `
-Copies users with their ids, password digests and times, used ids, idempotency keys, bans, API keys and signing keys.
+Copies users with their ids, password digests and times, used ids, idempotency keys, bans, API keys, webhooks (disabled until
+they are resumed) and signing keys.
 An interrupted copy starts over when the command runs again. Until it is complete, no service can use the database of --to.`
 
 /** Adds `migrate`, `backup`, `restore`, `check`, `compact` and `copy`. */
