@@ -4,12 +4,12 @@ import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { databaseIn } from '../support/new-database.ts'
-import { OLD_SYSTEMS } from '../support/old-systems.ts'
+import { filesOf, MOVED_USERS } from '../support/old-systems.ts'
 import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
 import { readProject } from '../support/project.ts'
 import { MAIN } from '../support/spawn-service.ts'
 
-/** Of the project in Firebase that OLD_SYSTEMS has users of, by what stands for them in the page. */
+/** Of the project in Firebase that MOVED_USERS has users of, by what stands for them in the page. */
 const FIREBASE_KEYS = {
   base64_signer_key:
     'jxspr8Ki0RYycVU8zykbdLGjFQ3McFUH0uiiTvC8pVMXAn210wjLNmdZJzxUECKbm0QsEmYUSDzZvpjeJ9WmXA==',
@@ -42,17 +42,17 @@ async function runIn(cwd: string, script: string, files: Readonly<Record<string,
 }
 
 test('docs/moving-in.md has an import for each system', () => {
-  expect(Object.keys(SCRIPTS)).toEqual(Object.keys(OLD_SYSTEMS))
+  expect(Object.keys(SCRIPTS)).toEqual(Object.keys(MOVED_USERS))
 })
 
-test.each(Object.entries(OLD_SYSTEMS))(
+test.each(Object.entries(MOVED_USERS))(
   'users of %s move in by docs/moving-in.md, and log in',
-  async (heading, { files, users }) => {
+  async (heading, users) => {
     const script = SCRIPTS[heading]?.replaceAll(
       /base64_\w+/g,
       name => FIREBASE_KEYS[name as keyof typeof FIREBASE_KEYS],
     )
-    const { stdout, DATABASE_URL } = await runIn(temporaryFolder(), script ?? '', files)
+    const { stdout, DATABASE_URL } = await runIn(temporaryFolder(), script ?? '', filesOf(heading))
     expect(stdout).toContain(`${users.length} rows, ${users.length} created; `)
 
     const { http } = await openTestApp({ env: { DATABASE_URL } })

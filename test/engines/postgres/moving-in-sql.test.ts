@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
-import { OLD_SYSTEMS } from '../../support/old-systems.ts'
+import { filesOf } from '../../support/old-systems.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 import { newPostgresDatabase, withPostgres } from '../../support/postgres-databases.ts'
 import { canStartClusters, findPostgresBinaries } from '../../support/programs.ts'
@@ -45,6 +45,6 @@ test.skipIf(!canStartClusters).each(Object.entries(TABLES))(
     const env = { PATH, PGTZ: 'UTC', SUPABASE_URL: url, DATABASE_URL: url }
     await promisify(execFile)('sh', ['-ec', script], { cwd, env })
     const written = readFileSync(join(cwd, 'users.csv'), 'utf8')
-    expect(written).toBe(OLD_SYSTEMS[heading]?.files['users.csv'])
+    expect(written).toBe(filesOf(heading)['users.csv'])
   },
 )
