@@ -141,7 +141,7 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
 
   test('adds, finds and lifts a ban by mouse', async () => {
     const opened = await openWithBans([OTHER])
-    const { page, rowsOf, hasRows, button, shows } = opened
+    const { page, rowsOf, hasRows, button, shows, answerQuestions } = opened
     await page.locator('#ban-for').fill('soon')
     await button('Add the ban').click()
     await shows('ban-error', "Client can't be blank")
@@ -166,18 +166,11 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
     await hasRows('bans', 1)
     expect((await rowsOf('bans'))[0]?.slice(0, 2)).toEqual([CLIENT, 'probing'])
 
-    const questions: string[] = []
-    const answerNext = (answer: 'accept' | 'dismiss') =>
-      page.once('dialog', dialog => {
-        questions.push(dialog.message())
-        void dialog[answer]()
-      })
+    const questions = answerQuestions(1)
     const lift = button(`Lift the ban of ${CLIENT} by probing`)
-    answerNext('dismiss')
     await lift.click()
     await expect.poll(() => focused(page)).toBe(`Lift the ban of ${CLIENT} by probing`)
     expect(await clientsBanned(opened)).toHaveLength(2)
-    answerNext('accept')
     await lift.click()
     await shows('message', `Lifted the ban of ${CLIENT} by probing.`)
     expect(questions).toEqual(Array(2).fill(`Lift the ban of ${CLIENT} by probing?`))
@@ -187,9 +180,9 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
 
   test('adds and lifts a ban by keyboard only, and the focus is never lost', async () => {
     const opened = await openWithBans()
-    const { page, hasRows, shows } = opened
+    const { page, hasRows, shows, answerQuestions } = opened
     const { keyboard } = page
-    page.on('dialog', dialog => void dialog.accept())
+    answerQuestions()
     await tabTo(page, 'ban-client')
     await keyboard.type(CLIENT)
     await tabTo(page, 'add-ban')
@@ -211,8 +204,9 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
   })
 
   test('says why there is no list of bans, and takes a lifted ban out without a new list', async () => {
-    const { ops, page, textOf, hasRows, button, shows } = await openWithBans([CLIENT])
-    page.on('dialog', dialog => void dialog.accept())
+    const opened = await openWithBans([CLIENT])
+    const { ops, page, textOf, hasRows, button, shows } = opened
+    opened.answerQuestions()
     await hasRows('bans', 1)
     const lists = /\/bans\?per_page=/
     await page.route(lists, () => {})
@@ -301,18 +295,12 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
     writeFileSync(limitsPath, JSON.stringify({ ...LIMITS, bans: [probing] }))
     await button('Reload the file').click()
     await shows('reload-answer', 'gone: bans "login"')
-    const questions: string[] = []
-    const liftAll = async (answer: 'accept' | 'dismiss') => {
-      page.once('dialog', dialog => {
-        questions.push(dialog.message())
-        void dialog[answer]()
-      })
-      await button('Lift all of the rule').click()
-    }
+    const questions = opened.answerQuestions(1)
+    const liftAll = () => button('Lift all of the rule').click()
     await page.locator('#ban-rule').selectOption({ label: 'login (no rule any more)' })
-    await liftAll('dismiss')
+    await liftAll()
     expect(await clientsBanned(opened)).toHaveLength(3)
-    await liftAll('accept')
+    await liftAll()
     await shows('message', 'Lifted all bans by login: 2.')
     expect(questions).toEqual(Array(2).fill('Lift all bans by login?'))
     await hasRows('bans', 1)
@@ -559,7 +547,7 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
     })
     await shows('limits', '1,234,567,890')
     await page.emulateMedia({ reducedMotion: 'reduce' })
-    page.on('dialog', dialog => void dialog.accept())
+    opened.answerQuestions()
     await hasRows('bans', 17)
     await button('Reload the file').click()
     await shows('reload-answer', 'Reloaded')

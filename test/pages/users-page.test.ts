@@ -119,11 +119,7 @@ describe.skipIf(!canOpenPages)('GET /#users in a browser', () => {
       expect(await page.content()).not.toContain(password)
       expect(await page.evaluate('navigator.clipboard.readText()')).toBe(password)
 
-      const questions: string[] = []
-      page.on('dialog', dialog => {
-        questions.push(dialog.message())
-        void dialog[questions.length < 3 ? 'dismiss' : 'accept']()
-      })
+      const questions = opened.answerQuestions(2)
       for (const button of ['Remove the password…', 'Delete the user…']) {
         await tabTo(page, button)
         await keyboard.press('Enter')
@@ -143,12 +139,9 @@ describe.skipIf(!canOpenPages)('GET /#users in a browser', () => {
 
   test('deletes several after one question that says how many, and saves what a search finds as CSV', async () => {
     const cid = newUserBody({ name: '=Cid', email: 'cid@example.com' })
-    const { page, shows, http } = await openUsers({ users: [ANN, BOB, cid] })
-    const questions: string[] = []
-    page.on('dialog', dialog => {
-      questions.push(dialog.message())
-      void dialog[questions.length < 2 ? 'dismiss' : 'accept']()
-    })
+    const opened = await openUsers({ users: [ANN, BOB, cid] })
+    const { page, shows, http, answerQuestions } = opened
+    const questions = answerQuestions(1)
     await page.getByLabel('Choose Ann').check()
     await page.getByLabel('Choose Bob').check()
     const button = page.getByRole('button', { name: 'Delete 2 users' })
@@ -369,8 +362,9 @@ describe.skipIf(!canOpenPages)('GET /#users in a browser', () => {
   })
 
   test('does not delete a user that has just been changed, and shows the change', async () => {
-    const { ops, page, button, shows } = await openUsers({}, '#users/1')
-    page.on('dialog', dialog => void dialog.accept())
+    const opened = await openUsers({}, '#users/1')
+    const { ops, page, button, shows } = opened
+    opened.answerQuestions()
     // The feed is slower than whoever deletes.
     await page.route(/users\/changes.*wait=50/, () => {})
     await page.reload()
@@ -427,8 +421,8 @@ describe.skipIf(!canOpenPages)('GET /#users in a browser', () => {
 
   test('removes a password', async () => {
     const opened = await openUsers({}, '#users/1')
-    const { page, button, shows } = opened
-    page.on('dialog', dialog => void dialog.accept())
+    const { button, shows } = opened
+    opened.answerQuestions()
     await logIn(opened, 'correct horse').expect(200)
     await button('Remove the password…').click()
     await shows('message', 'Removed the password of Ann')

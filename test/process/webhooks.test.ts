@@ -2,6 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
+import { ask } from '../support/json-requests.ts'
 import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
 import { firstBlock } from '../support/packed-package.ts'
 import { spawnService } from '../support/spawn-service.ts'
@@ -34,25 +35,22 @@ print(is_signed(given["secret"], given["headers"], given["body"].encode()))`
 
 test('a stop waits for the request that runs, and exits with 0', async () => {
   const cwd = temporaryFolder()
-  const databaseUrl = `${cwd}/users.db`
-  const service = await spawnService({ cwd, args: ['serve'], env: { DATABASE_URL: databaseUrl } })
+  const env = { DATABASE_URL: `${cwd}/users.db` }
+  const service = await spawnService({ cwd, args: ['serve'], env })
   let answer = () => {}
   const receiver = await openReceiver((response, posted) => {
     answer = () => status(204)(response, posted)
   })
-  await addWebhook(databaseUrl, 'search', receiver.url)
-  const body = JSON.stringify(newUserBody())
-  const headers = { 'Content-Type': 'application/json' }
-  await fetch(`${service.url}/users`, { method: 'POST', headers, body })
+  await addWebhook(env.DATABASE_URL, 'search', receiver.url)
+  await ask(service, 'POST /users', newUserBody())
   await until(() => receiver.posted.length === 1)
   const ending = service.end('SIGTERM')
   await until(() => service.stdout().includes('"stopping"'))
   answer()
   expect((await ending).code).toBe(0)
-  const again = await spawnService({ cwd, args: ['serve'], env: { DATABASE_URL: databaseUrl } })
+  const again = await spawnService({ cwd, args: ['serve'], env })
   receiver.answerWith(status(204))
-  const second = JSON.stringify(newUserBody({ name: 'Bea' }))
-  await fetch(`${again.url}/users`, { method: 'POST', headers, body: second })
+  await ask(again, 'POST /users', newUserBody({ name: 'Bea' }))
   await until(() => receiver.posted.length === 2)
   expect(receiver.posted[1]?.body.data.map(({ user }) => user?.name)).toEqual(['Bea'])
   await again.end('SIGTERM')
@@ -64,9 +62,7 @@ test('after a kill in a request, its content comes again with the same id', asyn
   const service = await spawnService({ cwd, args: ['serve'], env })
   const receiver = await openReceiver(() => {})
   await addWebhook(env.DATABASE_URL, 'search', receiver.url)
-  const headers = { 'Content-Type': 'application/json' }
-  const body = JSON.stringify(newUserBody())
-  await fetch(`${service.url}/users`, { method: 'POST', headers, body })
+  await ask(service, 'POST /users', newUserBody())
   await until(() => receiver.posted.length === 1)
   await service.end('SIGKILL')
   receiver.answerWith(status(204))

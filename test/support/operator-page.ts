@@ -40,6 +40,15 @@ export async function openOperatorPage(url: string, { isLocked = false } = {}) {
     hasRows: async (id: string, count: number): Promise<void> => {
       await until(async () => (await page.locator(`#${id} tbody tr`).count()) === count, 50)
     },
+    /** Dismisses this many questions of the page, and accepts all later ones. Returns their texts. */
+    answerQuestions: (dismissals = 0): readonly string[] => {
+      const questions: string[] = []
+      page.on('dialog', dialog => {
+        questions.push(dialog.message())
+        void dialog[questions.length > dismissals ? 'accept' : 'dismiss']()
+      })
+      return questions
+    },
     button: (name: string) => page.getByRole('button', { name, exact: true }),
   }
 }
