@@ -13,15 +13,14 @@ const OF_EACH_ENGINE = [
 /** Those of them that need no second engine, by the reason. A new test runs on both. */
 const OF_ONE_ENGINE = [
   // They open no database, or one of SQLite by its path.
-  'test/{access/api-key,limits/{counter-stores,failing-store,matching},ops/{line-writer,metrics/create-metrics}}.test.ts',
+  'test/{access/api-key,limits/{counter-stores,failing-store,matching},ops/line-writer}.test.ts',
   'test/{limits/rules,users/passwords}/**',
   'test/users/{cursor,user-schemas,user-service,words}.test.ts',
-  'test/ops/management/status-history.test.ts',
   'test/security/{docs,patterns}.test.ts',
   // They are about what happens before a database is asked, or about what a process counts by itself.
   'test/http/{allowed-hosts,cors,forwarded-prefix,negotiation,pages,request-body,stream}.test.ts',
   'test/limits/{answer-status,cookbook,filter,memory,notices,refused-clients,route-limits,rule-report}.test.ts',
-  'test/ops/management/{access,faults,limits,refused-clients,separation}.test.ts',
+  'test/ops/management/{access,faults,limits,refused-clients,separation,status-history}.test.ts',
   'test/ops/metrics/process-metrics.test.ts',
   'test/security/{foreign-pages,slow-input}.test.ts',
   'test/server/{admission,connections,stop}.test.ts',

@@ -1,165 +1,150 @@
-import { expect, test } from 'vitest'
-import type { RuleReport } from '../../../src/limits/rule-report.ts'
-import { createStatusHistory } from '../../../src/ops/management/status-history.ts'
-import { DURATION_BOUNDS } from '../../../src/ops/metrics/create-metrics.ts'
-import type { ServiceCounts } from '../../../src/ops/metrics/service-report.ts'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import type { ServiceStatus } from '../../../src/ops/management/service-status.ts'
+import type { HistorySample } from '../../../src/ops/management/status-history.ts'
+import { beginPost } from '../../support/begin-post.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'
+import { openLimitedApp } from '../../support/limited-app.ts'
+import { CLOSING } from '../../support/raw-request.ts'
+import { until } from '../../support/until.ts'
 
-/** The report of a service that has done nothing yet, but for `changes`. */
-function serviceReport(changes: Partial<ServiceCounts> = {}): ServiceCounts {
-  return {
-    requests: { inFlight: 0, byClass: {}, durations: [] },
-    server: { connections: 0, waitingRequests: 0, shedRequests: 0 },
-    storage: { engine: 'sqlite', waitingWrites: 0 },
-    ...{ waitingPasswords: 0, wholeLists: 2, limits: undefined },
-    feed: { waiting: 0, streaming: 0, deletions: 0 },
-    webhooks: [],
-    process: { pid: 4711, startedAt: 0, cpuSeconds: 0, memoryBytes: 0, eventLoopLagSeconds: 0 },
-    ...changes,
-  }
-}
+const MINUTE_MS = 60_000
 
-/** Requests that each took so many seconds. */
-interface Batch {
-  readonly status: number
-  readonly seconds: number
-  readonly count: number
-}
-
-const seriesOf = (status: number, seconds: number, count: number): Batch => ({
-  status,
-  seconds,
-  count,
-})
-
-function reportOfSeries(...batches: readonly Batch[]): ServiceCounts {
-  const byClass: Record<string, number> = { '2xx': 0, '3xx': 0, '4xx': 0, '5xx': 0, aborted: 0 }
-  const durations = DURATION_BOUNDS.map(() => 0)
-  for (const { status, seconds, count } of batches) {
-    const name = status === 0 ? 'aborted' : `${String(status)[0]}xx`
-    byClass[name] = (byClass[name] ?? 0) + count
-    const range = DURATION_BOUNDS.findIndex(bound => seconds <= bound)
-    durations[range] = (durations[range] ?? 0) + count
-  }
-  return serviceReport({ requests: { inFlight: 0, byClass, durations } })
-}
-
-const reportOfRequests = (count: number) => reportOfSeries(seriesOf(200, 0.001, count))
-
-/** A report with limits that have done this. */
-function reportOfRules(rules: readonly Partial<RuleReport>[]): ServiceCounts {
-  const usual = { type: 'throttle', rule: 'posts', isDryRun: false } as const
-  const counts = { counted: 0, passed: 0, refused: 0, wouldRefuse: 0 }
-  const reports = rules.map(rule => ({ ...usual, ...counts, ...rule }))
-  return serviceReport({ limits: { rules: reports, bans: 0, store: 'memory', isStoreUp: true } })
-}
-
-/** A history of a service that reports what the test says. */
-function openHistory() {
+/** A service whose clocks stand still, which samples what it does when the test moves them. */
+async function openSampled(limits: object = {}) {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] })
+  onTestFinished(() => void vi.useRealTimers())
   const wall = createFakeClock()
-  const steady = createFakeClock(0)
-  let report = async () => serviceReport()
-  const history = createStatusHistory(() => report(), { now: wall.now, monotonicNow: steady.now })
-
-  /** Samples this report, `ms` after the sample before, and returns the new sample. */
-  async function sample(next: ServiceCounts | Promise<ServiceCounts>, ms = 2000) {
+  const app = await openLimitedApp(limits, {
+    ...{ now: wall.now, monotonicNow: () => performance.now() },
+    env: { MANAGEMENT_PORT: '0' },
+  })
+  const samples = async (query = ''): Promise<readonly HistorySample[]> => {
+    const answer = await fetch(`${app.managementUrl}/status${query}`)
+    const { history } = (await answer.json()) as ServiceStatus
+    expect(history.every_seconds).toBe(2)
+    return history.samples
+  }
+  const pass = (ms: number) => {
     wall.advance(ms)
-    steady.advance(ms)
-    report = async () => next
-    await history.sample()
-    return history.read().samples.at(-1)
+    vi.advanceTimersByTime(ms)
   }
 
-  return { history, wall, sample }
+  /** Lets time pass, and returns the sample that the service takes then. */
+  async function sample(ms = 2000): Promise<HistorySample> {
+    pass(ms)
+    const at = new Date(wall.now()).toISOString()
+    const since = new Date(wall.now() - 1).toISOString()
+    return until(async () => (await samples(`?since=${since}`)).find(found => found.at === at))
+  }
+
+  expect(await samples()).toEqual([])
+  return { ...app, wall, samples, pass, sample }
 }
 
-test('the first sample only begins, and the others have what happened since the one before', async () => {
-  const { history, wall, sample } = openHistory()
-  const { storage, process } = serviceReport()
-  const reportOf = (shedRequests: number, ...series: Batch[]) => ({
-    ...reportOfSeries(...series),
-    server: { connections: 9, waitingRequests: 4, shedRequests },
-    storage: { ...storage, waitingWrites: 5 },
-    waitingPasswords: 6,
-    wholeLists: 2,
-    process: { ...process, cpuSeconds: shedRequests },
+test('GET /status has a sample of every two seconds with what has happened in them, and no wait for changes among its durations', async () => {
+  const { http, port, wall, linesOf, pass, sample } = await openSampled()
+  const { finish, ended } = await beginPost(port, CLOSING)
+  pass(6000)
+  finish()
+  await ended
+  expect(await sample()).toMatchObject({ by_status: { '2xx': 1 }, p50_ms: 7500, p99_ms: 9950 })
+  await http.get('/users/changes?wait=1').expect(200)
+  const { body } = await http.get('/users/changes').expect(200)
+  const waiting = http.get(`/users/changes?wait=60&after=${body.next}`)
+  const waited = waiting.then(({ status }) => status)
+  await http.get('/users/1').expect(200)
+  await http.get('/users/1').set('If-None-Match', '*').expect(304)
+  await http.get('/nowhere').expect(404)
+  pass(1000)
+  await http.delete('/users/1').expect(204)
+  expect(await waited).toBe(200)
+  const lost = await beginPost(port)
+  lost.socket.resetAndDestroy()
+  await until(() => linesOf('request').some(({ aborted }) => aborted))
+  const by_status = { '2xx': 5, '3xx': 1, '4xx': 1, '5xx': 0, aborted: 1 }
+  expect(await sample(1000)).toEqual({
+    ...{ at: new Date(wall.now()).toISOString(), seconds: 2, by_status },
+    // Of the new requests only: the old one took six seconds.
+    ...{ p50_ms: 0.05, p90_ms: 0.09, p99_ms: 0.099 },
+    ...{ shed: 0, refused: 0, would_refuse: 0, cpu: expect.any(Number) },
+    queues: { requests: 0, writes: 0, passwords: 0 },
   })
-  expect(await sample(reportOf(10, seriesOf(200, 5, 900), seriesOf(503, 0.001, 7)))).toBeUndefined()
-  const busy = [seriesOf(200, 5, 900), seriesOf(204, 0.001, 98), seriesOf(304, 0.001, 2)]
-  const wrong = [seriesOf(404, 0.001, 3), seriesOf(503, 0.001, 12), seriesOf(0, 0.001, 6)]
-  expect(await sample(reportOf(12, ...busy, ...wrong))).toEqual({
-    at: new Date(wall.now()).toISOString(),
-    seconds: 2,
-    by_status: { '2xx': 98, '3xx': 2, '4xx': 3, '5xx': 5, aborted: 6 },
-    // Of the new requests only: the old ones took five seconds.
-    ...{ p50_ms: 0.75, p90_ms: 0.95, p99_ms: 0.995 },
-    ...{ shed: 2, refused: 0, would_refuse: 0, cpu: 1 },
-    queues: { requests: 4, writes: 5, passwords: 6 },
-  })
-  expect(await sample(reportOf(12, ...busy, ...wrong))).toMatchObject({ p50_ms: null, shed: 0 })
-  expect(history.read().every_seconds).toBe(2)
+  expect(await sample()).toMatchObject({ p50_ms: null, by_status: { '2xx': 0 } })
 })
 
 test('a late sample, and one after a service that could not report, are about a longer time', async () => {
-  const { history, sample } = openHistory()
-  for (const count of [0, 10]) await sample(reportOfRequests(count))
-  await sample(reportOfRequests(40), 8500)
-  await expect(sample(Promise.reject(new Error('no answer')))).rejects.toThrow('no answer')
-  await sample(reportOfRequests(52))
-  const seen = history.read().samples.map(({ seconds, by_status }) => [seconds, by_status['2xx']])
+  const { http, pass, samples, sample } = await openSampled()
+  const askTimes = async (count: number) => {
+    for (let asked = 0; asked < count; asked++) await http.get('/users')
+  }
+  await askTimes(10)
+  await sample()
+  await askTimes(3)
+  await sample(8500)
+  const failing = vi.spyOn(process, 'cpuUsage').mockImplementation(() => {
+    throw new Error('no answer')
+  })
+  pass(2000)
+  await until(() => failing.mock.results.length > 0)
+  failing.mockRestore()
+  await askTimes(12)
+  await sample()
+  const seen = (await samples()).map(({ seconds, by_status }) => [seconds, by_status['2xx']])
   expect(seen).toEqual([
     [2, 10],
-    [8.5, 30],
+    [8.5, 3],
     [4, 12],
   ])
 })
 
 test('after the clock was set back the times still grow, and no rate changes', async () => {
-  const { history, wall, sample } = openHistory()
-  for (const count of [0, 10, 20, 30]) await sample(reportOfRequests(count))
+  const { http, wall, samples, sample } = await openSampled()
+  for (let count = 0; count < 3; count++) await sample()
   wall.advance(-5000)
-  expect(await sample(reportOfRequests(44))).toMatchObject({ seconds: 2, by_status: { '2xx': 14 } })
-  const times = history.read().samples.map(({ at }) => at)
+  await http.get('/users')
+  expect(await sample()).toMatchObject({ seconds: 2, by_status: { '2xx': 1 } })
+  const times = (await samples()).map(({ at }) => at)
   expect(times).toEqual([...new Set(times)].toSorted())
+  expect(times).toHaveLength(2)
 })
 
 test('the decisions of all rules count, also while a reload removes a rule or begins one again', async () => {
-  const { sample } = openHistory()
-  const [one, other] = [
-    { rule: 'a', refused: 50 },
-    { rule: 'b', refused: 8, wouldRefuse: 1 },
-  ]
-  await sample(reportOfRules([one, other]))
-  const grown = [
-    { ...one, refused: 53 },
-    { ...other, refused: 10, wouldRefuse: 2 },
-  ]
-  expect(await sample(reportOfRules(grown))).toMatchObject({ refused: 5, would_refuse: 1 })
-  const left = { ...other, refused: 14, wouldRefuse: 5 }
-  expect(await sample(reportOfRules([left]))).toMatchObject({ refused: 4, would_refuse: 3 })
-  const begun = { ...one, refused: 2 }
-  const ofOtherType = { rule: 'b', type: 'ban', refused: 1 } as const
-  const reloaded = [begun, { ...left, refused: 0 }, ofOtherType]
-  expect(await sample(reportOfRules(reloaded))).toMatchObject({ refused: 3, would_refuse: 0 })
+  const rule = { limit: 1, period: '1 hour' }
+  const [a, b] = ['a', 'b'].map(name => ({ name, path: `/${name}`, ...rule }))
+  const tried = { ...b, name: 'tried', dryRun: true }
+  const { change, statuses, sample } = await openSampled({ throttle: [a, b, tried] })
+  await statuses(5, 'GET /a')
+  await statuses(3, 'GET /b')
+  expect(await sample()).toMatchObject({ refused: 6, would_refuse: 0 })
+  await change({ throttle: [b, { ...tried, path: '/c' }] })
+  await statuses(2, 'GET /b')
+  await statuses(3, 'GET /c')
+  expect(await sample()).toMatchObject({ refused: 2, would_refuse: 3 })
+  await change({ throttle: [a], blocklist: [{ name: 'b', path: '/b' }] })
+  await statuses(2, 'GET /a')
+  await statuses(1, 'GET /b')
+  expect(await sample()).toMatchObject({ refused: 3, would_refuse: 0 })
 })
 
 test('15 minutes are kept, and since gives only what is newer', async () => {
-  const { history, sample } = openHistory()
-  for (let count = 0; count <= 500; count++) await sample(reportOfRequests(count))
-  const { samples } = history.read()
-  expect(samples.length).toBe(450)
-  const since = (index: number) => history.read(Date.parse(samples.at(index)?.at ?? '')).samples
-  expect(since(446)).toEqual(samples.slice(447))
-  expect(since(-1)).toEqual([])
+  const { samples, sample } = await openSampled()
+  for (let count = 0; count < 460; count++) await sample()
+  const all = await samples()
+  expect(all).toHaveLength(450)
+  const since = (index: number) => samples(`?since=${all.at(index)?.at}`)
+  expect(await since(446)).toEqual(all.slice(447))
+  expect(await since(-1)).toEqual([])
+  expect(await samples('?since=2999-01-01T00:00:00%2B01:00')).toEqual([])
 })
 
 test('after a suspend of the machine the samples of before it are gone', async () => {
-  const { history, wall, sample } = openHistory()
-  for (const count of [0, 10, 20]) await sample(reportOfRequests(count))
-  wall.advance(14 * 60_000)
-  expect(history.read().samples).toHaveLength(2)
-  wall.advance(60_000)
-  expect(history.read().samples).toEqual([])
-  await sample(reportOfRequests(26))
-  expect(history.read().samples).toMatchObject([{ seconds: 2, by_status: { '2xx': 6 } }])
+  const { http, wall, samples, sample } = await openSampled()
+  for (let count = 0; count < 2; count++) await sample()
+  wall.advance(14 * MINUTE_MS)
+  expect(await samples()).toHaveLength(2)
+  wall.advance(MINUTE_MS)
+  expect(await samples()).toEqual([])
+  await http.get('/users')
+  expect(await sample()).toMatchObject({ seconds: 2, by_status: { '2xx': 1 } })
+  expect(await samples()).toHaveLength(1)
 })

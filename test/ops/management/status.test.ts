@@ -1,11 +1,9 @@
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { ServiceStatus } from '../../../src/ops/management/service-status.ts'
-import type { HistorySample } from '../../../src/ops/management/status-history.ts'
 import { newUserBody } from '../../support/builders.ts'
 import { byEngine } from '../../support/engine.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'
 import { openManagedApp } from '../../support/management-requests.ts'
-import { until } from '../../support/until.ts'
 
 type ErrorStatus = ServiceStatus['errors'][number]
 
@@ -110,29 +108,6 @@ test('GET /status counts the users', async () => {
   expect(await countOf()).toBe(2)
   await http.delete('/users/1').expect(204)
   expect(await countOf()).toBe(1)
-})
-
-test('GET /status has a sample of every two seconds, and the newer ones since a time', async () => {
-  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
-  onTestFinished(() => void vi.useRealTimers())
-  const { ops, http } = await openManagedApp()
-  const samplesOf = async (query = ''): Promise<readonly HistorySample[]> =>
-    (await ops.get(`/status${query}`).expect(200)).body.history.samples
-  const nextSamples = () => {
-    vi.advanceTimersByTime(2000)
-    return samplesOf()
-  }
-  const countOf = (samples: readonly HistorySample[]) =>
-    samples.reduce((sum, { by_status }) => sum + (by_status['4xx'] ?? 0), 0)
-  await until(async () => (await nextSamples()).length > 0)
-  for (let times = 0; times < 5; times++) await http.get('/nowhere').expect(404)
-  const samples = await until(async () => {
-    const found = await nextSamples()
-    return countOf(found) >= 5 && found
-  })
-  expect(countOf(samples)).toBe(5)
-  expect(await samplesOf(`?since=${samples[0]?.at}`)).toEqual(samples.slice(1))
-  expect(await samplesOf('?since=2999-01-01T00:00:00%2B01:00')).toEqual([])
 })
 
 test('GET /status?since= is 400 for what is no instant, and names the parameter', async () => {

@@ -1,128 +1,128 @@
 import { readFileSync } from 'node:fs'
 import { register } from 'prom-client'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import type { ServiceStatus } from '../../../src/ops/management/service-status.ts'
 import { createMetrics, DURATION_BOUNDS } from '../../../src/ops/metrics/create-metrics.ts'
 import { SERVICE_METRICS } from '../../../src/ops/metrics/service-metrics.ts'
-import type { ServiceReport } from '../../../src/ops/metrics/service-report.ts'
+import { beginPost } from '../../support/begin-post.ts'
+import { newUserBody } from '../../support/builders.ts'
+import { byEngine } from '../../support/engine.ts'
+import { openManagedApp } from '../../support/management-requests.ts'
 import { parseMetrics } from '../../support/metrics-text.ts'
+import { CLOSING } from '../../support/raw-request.ts'
+import { holdWrites } from '../../support/sql.ts'
+import { until } from '../../support/until.ts'
 
 const ODD_RULES = [
   ...['"quoted"', 'two\nlines', 'back\\slash', '{a="b"} 1', 'tab\t, # ü 語', ' ', 'nul\0'],
 ]
 
-/** Metrics that all have values, with a report of them and of a service. */
-function openMetrics(changes: Partial<ServiceReport> = {}) {
-  const metrics = createMetrics(Date.now)
-  const { requests } = metrics
-  for (const [index, status] of [200, 200, 404, 0].entries()) {
-    requests.begin()
-    requests.end({
-      ...{ requestId: 'one', reason: undefined },
-      method: index === 0 ? 'BREW' : 'GET',
-      route: '/users/{id}',
-      status,
-      seconds: 0.003 * index ** 5,
-      key: index === 0 ? undefined : `key-${index}`,
-    })
-  }
-  requests.begin()
-  requests.addMalformed(431)
-  for (const [seconds, writes] of [
-    [0.0001, 1],
-    [0.3, 2],
-    [99, 3000],
-  ] as const) {
-    metrics.recordCommit({ seconds, writes })
-  }
-  const [ok, unavailable] = [{ status: 'ok' }, { status: 'unavailable' }] as const
-  const report: ServiceReport = {
-    readiness: { isReady: false, checks: { service: unavailable, storage: ok } },
-    requests: metrics.count(),
-    server: { connections: 12, waitingRequests: 3, shedRequests: 4 },
-    storage: {
-      engine: 'postgres',
-      waitingWrites: 5,
-      fileBytes: { database: 4096, wal: 1e21 },
-      connections: { active: 6, idle: 7, waiting: 8 },
-    },
-    waitingPasswords: 9,
-    wholeLists: 2,
-    feed: { waiting: 21, streaming: 22, deletions: 23 },
-    webhooks: [{ webhook: 'search', delivered: 24, failed: 25, behindSeconds: 26.5 }],
-    limits: {
-      rules: ODD_RULES.map((rule, index) => ({
-        ...{ type: 'throttle', rule, isDryRun: false },
-        ...{ counted: index, passed: index + 1, refused: index + 2, wouldRefuse: index + 3 },
-      })),
-      ...{ bans: 10, store: 'redis', isStoreUp: false },
-    },
-    process: { pid: 1, startedAt: 2, cpuSeconds: 3, memoryBytes: 4, eventLoopLagSeconds: 5 },
-    ...changes,
-  }
-  return { metrics, report, render: () => metrics.render(report) }
+const LIMITS = {
+  throttle: ODD_RULES.map((name, index) => {
+    return { name, path: `/rule/${index}`, limit: 2, period: '1 hour', dryRun: index % 2 > 0 }
+  }),
+  bans: [{ name: 'login', path: '/login', maxretry: 9, findtime: 60, bantime: '1 hour' }],
 }
 
-test('the text says exactly what the report says', async () => {
-  const { metrics, render } = openMetrics()
-  const { type, body } = await render()
-  expect(type).toBe('text/plain; version=0.0.4; charset=utf-8')
-  const { all, read } = parseMetrics(body)
-  const ofSeries = 'http_request_duration_seconds'
-  for (const { labels: given, counts, count, sum } of (await metrics.report()).series) {
-    const labels = { ...given, status: String(given.status) }
-    let below = 0
-    const buckets = counts.map((inRange, index) => {
-      below += inRange
-      const le = String(DURATION_BOUNDS[index] ?? '+Inf')
-      return expect.objectContaining({ labels: { ...labels, le }, value: below })
-    })
-    expect(all(`${ofSeries}_bucket`, labels)).toEqual(buckets)
-    expect(read(`${ofSeries}_sum`, labels)).toBe(sum)
-    expect(read(`${ofSeries}_count`, labels)).toBe(count)
+/** A service that has done something of each kind. */
+async function openUsed() {
+  const app = await openManagedApp({ limits: LIMITS, keys: [{ name: 'web' }] })
+  const [Authorization = ''] = app.bearers
+  const ask = (path: string) => app.http.get(path).set({ Authorization })
+  await app.http.post('/users').set({ Authorization }).send(newUserBody()).expect(201)
+  const users = Array.from({ length: 7 }, () => newUserBody().user)
+  await app.http.post('/users').set({ Authorization }).send({ users }).expect(200)
+  for (const index of ODD_RULES.keys()) {
+    for (let times = 0; times < 3 + index; times++) await ask(`/rule/${index}`)
   }
-  expect(all(`${ofSeries}_count`)).toHaveLength(5)
-  expect(read(`${ofSeries}_count`, { method: '_OTHER', route: '', status: '431' })).toBe(1)
+  const ban = { rule: 'login', client: '192.0.2.1' }
+  await app.ops.post('/bans').send({ ban }).expect(201)
+  const metrics = async () => {
+    const { text, headers } = await app.ops.get('/metrics').expect(200)
+    expect(headers['content-type']).toBe('text/plain; version=0.0.4; charset=utf-8')
+    return parseMetrics(text)
+  }
+  const status = async () => (await app.ops.get('/status').expect(200)).body as ServiceStatus
+  return { ...app, metrics, status }
+}
+
+test('GET /metrics says what GET /status says, of rules of any name', async () => {
+  const { metrics, status } = await openUsed()
+  // Connections that were answered may close, and the use of the key be recorded, a little later.
+  const [{ all, read }, { storage, bans, requests, limits }] = await until(async () => {
+    const told = await status()
+    const now = await metrics()
+    const isStill =
+      now.read('storage_commit_writes_count') === told.storage.commits.count &&
+      now.read('http_connections') === told.connections
+    return isStill && ([now, told] as const)
+  })
   const valuesOf = (name: string) =>
     Object.fromEntries(
       all(name).map(({ labels, value }) => [Object.values(labels)[0] ?? '', value]),
     )
-  expect(valuesOf('http_requests_by_key_total')).toEqual({ 'key-1': 1, 'key-2': 1, 'key-3': 1 })
-  expect(valuesOf('whole_lists')).toEqual({ '': 2 })
-  expect(valuesOf('queue_length')).toEqual({ requests: 3, writes: 5, passwords: 9 })
-  expect(valuesOf('change_feed_requests')).toEqual({ waiting: 21, streaming: 22 })
-  expect(valuesOf('storage_bytes')).toEqual({ database: 4096, wal: 1e21 })
-  expect(valuesOf('storage_connections')).toEqual({ active: 6, idle: 7 })
   for (const [name, value] of [
-    ['http_requests_in_flight', 1],
-    ['http_connections', 12],
-    ['http_requests_shed_total', 4],
+    ['http_requests_in_flight', 0],
+    ['http_requests_shed_total', 0],
     ['storage_up', 1],
-    ['storage_commit_duration_seconds_count', 3],
-    ['storage_commit_duration_seconds_sum', 99.3001],
-    ['storage_commit_writes_sum', 3003],
-    ['storage_connections_waiting', 8],
-    ['change_feed_deletions', 23],
-    ['webhook_behind_seconds', 26.5],
-    ['limit_bans', 10],
-    ['limit_store_up', 0],
+    ['storage_commit_duration_seconds_count', storage.commits.count],
+    ['storage_commit_writes_count', storage.commits.count],
+    ['storage_commit_writes_sum', storage.commits.writes],
+    ['change_feed_deletions', 0],
+    ['whole_lists', 0],
+    ['limit_bans', bans],
+    ['limit_store_up', 1],
   ] as const) {
     expect([name, read(name)]).toEqual([name, value])
   }
-  for (const [outcome, count] of [
-    ['delivered', 24],
-    ['failed', 25],
-  ] as const) {
-    expect(read('webhook_deliveries_total', { webhook: 'search', outcome })).toBe(count)
-  }
-  expect(read('storage_commit_duration_seconds_bucket', { le: '2.5' })).toBe(2)
+  expect(bans).toBe(1)
+  expect(read('storage_commit_writes_bucket', { le: '5' })).toBe(storage.commits.count - 1)
+  const seconds = read('storage_commit_duration_seconds_sum') ?? 0
+  expect((seconds * 1000) / storage.commits.count).toBeCloseTo(storage.commits.mean_ms ?? 0, 2)
+  expect(read('storage_commit_duration_seconds_bucket', { le: '2.5' })).toBe(storage.commits.count)
+  expect(valuesOf('http_requests_by_key_total')).toEqual(requests.by_key)
+  expect(valuesOf('queue_length')).toEqual({ requests: 0, writes: 0, passwords: 0 })
+  expect(valuesOf('change_feed_requests')).toEqual({ waiting: 0, streaming: 0 })
+  const { files, connections: pool } = storage
+  expect(valuesOf('storage_bytes')).toEqual(
+    files ? { database: files.database_bytes, wal: files.wal_bytes } : {},
+  )
+  expect(Object.keys(valuesOf('storage_connections'))).toEqual(pool ? ['active', 'idle'] : [])
+  expect(read('storage_connections_waiting')).toBe(pool?.waiting)
   expect(read('user_records_build_info', { node: process.version })).toBe(1)
   for (const [index, name] of ODD_RULES.entries()) {
     const labels = { type: 'throttle', rule: name.replace('\0', '\ufffd') }
-    expect(read('limit_requests_counted_total', labels)).toBe(index)
-    for (const [number, outcome] of ['passed', 'refused', 'would_refuse'].entries()) {
-      expect(read('limit_decisions_total', { ...labels, outcome })).toBe(index + number + 1)
-    }
+    expect(read('limit_requests_counted_total', labels)).toBe(3 + index)
+    const counts = ['passed', 'refused', 'would_refuse'].map(outcome =>
+      read('limit_decisions_total', { ...labels, outcome }),
+    )
+    const isDryRun = index % 2 > 0
+    expect(counts).toEqual([2, isDryRun ? 0 : 1 + index, isDryRun ? 1 + index : 0])
+    expect(limits.rules).toContainEqual(expect.objectContaining({ rule: name, counted: 3 + index }))
   }
+})
+
+test('GET /metrics has a histogram of durations by method, route and status', async () => {
+  vi.useFakeTimers({ toFake: ['performance'] })
+  onTestFinished(() => void vi.useRealTimers())
+  const { port, http, ops } = await openManagedApp()
+  for (const ms of [0, 300, 99_000]) {
+    const { finish, ended } = await beginPost(port, CLOSING)
+    vi.advanceTimersByTime(ms)
+    finish()
+    await ended
+  }
+  await http.get('/users/9').expect(404)
+  const { all, read } = parseMetrics((await ops.get('/metrics').expect(200)).text)
+  const name = 'http_request_duration_seconds'
+  const created = { method: 'POST', route: '/users', status: '201' }
+  const buckets = all(`${name}_bucket`, created).map(({ labels, value }) => [labels.le, value])
+  expect(buckets).toEqual([
+    ...DURATION_BOUNDS.map(bound => [String(bound), bound < 0.3 ? 1 : 2]),
+    ['+Inf', 3],
+  ])
+  expect([read(`${name}_sum`, created), read(`${name}_count`, created)]).toEqual([99.3, 3])
+  expect(all(`${name}_count`)).toHaveLength(2)
 })
 
 /** The metrics that docs/operations/metrics.md lists: name and labels. */
@@ -133,10 +133,9 @@ function documentedMetrics(): (readonly [name: string, labels: readonly string[]
   return Array.from(metrics, ([, name = '', labels]) => [name, labels?.split(',') ?? []])
 }
 
-test('the text has each metric of docs/operations/metrics.md once, with its type, help and labels, and beside them only those of Node', async () => {
-  const { render } = openMetrics()
-  const { body } = await render()
-  const { types, helps, samples } = parseMetrics(body)
+test('GET /metrics has each metric of docs/operations/metrics.md once, with its type, help and labels, and beside them only those of Node', async () => {
+  const { metrics } = await openUsed()
+  const { types, helps, samples } = await metrics()
   const documented = documentedMetrics()
   const ofService = Object.keys(types).filter(name => !name.startsWith('nodejs_'))
   expect(ofService.sort()).toEqual(documented.map(([name]) => name).sort())
@@ -160,42 +159,43 @@ test('the text has each metric of docs/operations/metrics.md once, with its type
   expect(new Set(keys).size).toBe(keys.length)
 })
 
-test('a metric of another engine is left out', async () => {
-  const { render } = openMetrics({ storage: { engine: 'sqlite', waitingWrites: 0 } })
-  const { all, types } = parseMetrics((await render()).body)
-  for (const name of ['storage_connections', 'storage_connections_waiting', 'storage_bytes']) {
+test('GET /metrics has how many writes wait', async () => {
+  const { http, ops, databaseUrl } = await openManagedApp()
+  const held = await holdWrites(databaseUrl)
+  const created = http
+    .post('/users')
+    .send(newUserBody())
+    .then(() => undefined)
+  await until(async () => {
+    const { read } = parseMetrics((await ops.get('/metrics').expect(200)).text)
+    return read('queue_length', { queue: 'writes' }) === 1
+  })
+  await held.release()
+  await created
+})
+
+test('GET /metrics leaves out what another engine has', async () => {
+  const { metrics } = await openUsed()
+  const { all, types } = await metrics()
+  for (const name of byEngine({
+    sqlite: ['storage_connections', 'storage_connections_waiting'],
+    postgres: ['storage_bytes'],
+  })) {
     expect([name, types[name], all(name)]).toEqual([name, 'gauge', []])
   }
 })
 
-test('the text is the same at the same time and again, and leaves the registry of others alone', async () => {
-  const { render } = openMetrics()
-  const namesIn = async () => Object.keys(parseMetrics((await render()).body).types)
+test('GET /metrics has the same metrics at the same time and again, and leaves the registry of others alone', async () => {
+  const { metrics } = await openUsed()
+  const namesIn = async () => Object.keys((await metrics()).types)
   const before = await namesIn()
   expect(before).toContain('process_cpu_seconds_total')
   expect(await Promise.all([namesIn(), namesIn()])).toEqual([before, before])
   // The monitor of the event loop has measured nothing since the answers before.
-  const { read } = parseMetrics((await render()).body)
+  const { read } = await metrics()
   const lags = ['min', 'mean', 'p99'].map(name => read(`nodejs_eventloop_lag_${name}_seconds`))
   expect(lags.every(lag => lag !== undefined && lag < 60)).toBe(true)
   expect(register.getMetricsAsArray()).toEqual([])
-})
-
-test('requests that wait for changes are counted, but not among the durations of the page', () => {
-  const { requests, count } = createMetrics(Date.now)
-  for (const [route, seconds] of [
-    ['/users/changes', 30],
-    ['/users', 0.2],
-  ] as const) {
-    requests.begin()
-    const sent = { requestId: 'one', method: 'GET', route, status: 200, seconds }
-    requests.end({ ...sent, key: undefined, reason: undefined })
-  }
-  const { byClass, durations } = count()
-  expect(byClass).toMatchObject({ '2xx': 2 })
-  expect(durations.flatMap((count, range) => (count > 0 ? [DURATION_BOUNDS[range]] : []))).toEqual([
-    0.25,
-  ])
 })
 
 test('requests are counted by at most 200 names of keys, and the rest under _other', async () => {

@@ -1,4 +1,5 @@
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import type { ServiceStatus } from '../../../src/ops/management/service-status.ts'
 import { unknownKey } from '../../support/api-keys.ts'
 import { newUserBody } from '../../support/builders.ts'
 import { type ManagedApp, openManagedApp } from '../../support/management-requests.ts'
@@ -128,6 +129,8 @@ test('a request is in flight until it is answered, and its connection is open; n
 })
 
 test('shed requests are counted as many as were answered with overloaded', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  onTestFinished(() => void vi.useRealTimers())
   const app = await openManagedApp({
     env: { MAX_EVENT_LOOP_DELAY: '1ms', MAX_WAITING_REQUESTS: '1' },
   })
@@ -140,6 +143,12 @@ test('shed requests are counted as many as were answered with overloaded', async
   })
   const metrics = await readMetrics(app)
   expect(metrics.read('http_requests_shed_total')).toBe(shed())
+  vi.advanceTimersByTime(2000)
+  await untilPasses(async () => {
+    const { requests, history } = (await app.ops.get('/status')).body as ServiceStatus
+    const sampled = history.samples.reduce((sum, sample) => sum + sample.shed, 0)
+    expect([requests.shed, sampled]).toEqual([shed(), shed()])
+  })
   const { 'GET /users 503': refused, 'GET /users 200': served } = countsIn(metrics)
   expect([refused, served]).toEqual([shed(), sent - shed()])
   expect(metrics.read('queue_length', { queue: 'requests' })).toBe(0)
