@@ -20,7 +20,8 @@ const LOST = 'Redis cannot be used, limits are counted locally'
 const BACK = 'Redis can be used again, limits are counted there'
 
 function openWith(url: string): Promise<TestApp> {
-  return openTestApp({ limits: LIMITS, env: { CACHE_STORE: 'redis', REDIS_URL: url } })
+  const env = { CACHE_STORE: 'redis', REDIS_URL: url, MANAGEMENT_PORT: '0' }
+  return openTestApp({ limits: LIMITS, env })
 }
 
 async function openInRedis(url: string): Promise<TestApp> {
@@ -33,10 +34,15 @@ function linesOf({ logLines }: TestApp, message: string) {
   return logLines.filter(({ msg }) => msg === message)
 }
 
-/** Waits until the service says in `/readyz` where it counts. */
-function untilCounting({ http }: TestApp, where: 'locally' | 'in Redis') {
-  const body = where === 'locally' ? { status: 'ok', limits: 'local' } : { status: 'ok' }
-  return untilPasses(() => http.get('/readyz').expect(200, body))
+/** Waits until the service says in `/readyz` and in its metrics where it counts. */
+function untilCounting({ http, managementUrl }: TestApp, where: 'locally' | 'in Redis') {
+  const [body, isUp] =
+    where === 'locally' ? [{ status: 'ok', limits: 'local' }, 0] : [{ status: 'ok' }, 1]
+  return untilPasses(async () => {
+    await http.get('/readyz').expect(200, body)
+    const metrics = await (await fetch(`${managementUrl}/metrics`)).text()
+    expect(metrics).toContain(`\nlimit_store_up ${isUp}\n`)
+  })
 }
 
 /** The URL of a server whose answers arrive later. It ends with the test. */
