@@ -1,6 +1,7 @@
 import pg, { type PoolClient } from 'pg'
 import { ServiceError } from '../../errors.ts'
-import { setTimeout } from '../../platform/timers.ts'
+import { NoAnswer } from '../../platform/patience.ts'
+import { performance, setTimeout } from '../../platform/timers.ts'
 import { HostClient } from './host-client.ts'
 import { createHosts, type HostsOptions } from './hosts.ts'
 import type { Share } from './postgres-connections.ts'
@@ -8,8 +9,6 @@ import { explainRefusal, unavailable } from './postgres-errors.ts'
 
 /** The most connections for each kind of work: together as many as a process opens. */
 const SHARES: Readonly<Record<Share, number>> = { short: 4, list: 4, write: 4, long: 3 }
-
-const KINDS = Object.keys(SHARES) as Share[]
 
 const MOST = Object.values(SHARES).reduce((sum, size) => sum + size)
 
@@ -22,15 +21,19 @@ const SHORTAGE_MS = 5000
 /** A client of the pool, while that has lent it to this module. */
 type PooledClient = HostClient & Pick<PoolClient, 'release'>
 
-interface Waiter {
+/** What needs a connection, perhaps several times. */
+export interface Call {
   readonly share: Share
-  readonly resolve: (client: PooledClient) => void
-  readonly reject: (error: unknown) => void
+  /** The connection that it has now. */
+  client?: PooledClient | undefined
+  /** Since when it has it. */
+  sinceMs?: number
 }
 
-/** What gives up a call: first its wait for a connection, then its statement. */
-export interface Call {
-  giveUp: (reason: Error) => void
+interface Waiter {
+  readonly call: Call
+  readonly resolve: (client: HostClient) => void
+  readonly reject: (error: unknown) => void
 }
 
 /**
@@ -47,7 +50,8 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
     },
   })
   const open = new Set<PooledClient>()
-  const lent = new Map<PooledClient, Share>()
+  /** The calls that have a connection. */
+  const running = new Set<Call>()
   let waiters: Waiter[] = []
   /** For how many connections the pool was asked that it has not given yet. */
   let asked = 0
@@ -65,48 +69,55 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
     max: MOST,
     idleTimeoutMillis: IDLE_CONNECTION_MS,
   })
-  pool.on('connect', client => noteNew(client as unknown as PooledClient))
   pool.on('remove', client => open.delete(client as unknown as PooledClient))
   // The pool drops an idle connection that breaks.
   pool.on('error', () => {})
 
-  /** How many more connections a kind of work may have. `max` is lower while there is a shortage. */
-  function roomOf(share: Share): number {
-    const most = Math.floor((SHARES[share] * pool.options.max) / MOST)
-    return Math.max(1, most) - [...lent.values()].filter(each => each === share).length
+  /** How many more connections each kind of work may have. `max` is lower while there is a shortage. */
+  function countRoom(): Record<Share, number> {
+    const room = { ...SHARES }
+    for (const share of Object.keys(room) as Share[])
+      room[share] = Math.max(1, Math.floor((SHARES[share] * pool.options.max) / MOST))
+    for (const { share } of running) room[share]--
+    return room
   }
 
-  /** How many connections can be used. */
-  function countOpen(): number {
-    for (const client of open) if (client.broken !== undefined) open.delete(client)
-    return open.size
-  }
-
-  /** How many connections the pool can still give: idle ones, and others that it opens. */
-  function countFree(): number {
-    return pool.idleCount + pool.options.max - pool.totalCount - pool.waitingCount
-  }
-
-  /** Asks the pool for as many connections as can be used now. */
+  /** Asks the pool for as many connections as can be used now, and as it can give: idle ones, and others that it opens. */
   function serve(): void {
     if (waiters.length === 0) return
-    const canUse = (share: Share) =>
-      Math.min(roomOf(share), waiters.filter(waiter => waiter.share === share).length)
-    const usable = KINDS.reduce((sum, share) => sum + Math.max(0, canUse(share)), 0)
-    while (asked < usable && countFree() > 0) {
+    const room = countRoom()
+    const usable = waiters.filter(({ call }) => room[call.share]-- > 0).length
+    const { idleCount, totalCount, waitingCount } = pool
+    let free = idleCount + pool.options.max - totalCount - waitingCount
+    for (; asked < usable && free > 0; free--) {
       asked++
       pool.connect((error, client) => {
         asked--
-        if (client !== undefined) lend(client as unknown as PooledClient)
+        if (client !== undefined) take(client as unknown as PooledClient)
         else noteFailure(explainRefusal(error, hosts.current()))
         serve()
       })
     }
   }
 
+  /** Lends a connection to the first call that may have one. */
+  function take(client: PooledClient): void {
+    if (client.config === hosts.current() && !open.has(client)) noteNew(client)
+    const room = countRoom()
+    const waiter = waiters.find(({ call }) => room[call.share] > 0)
+    // Another host took over while it was opened, or it broke.
+    const isUseless = client.broken !== undefined || !open.has(client) || isClosed
+    if (isUseless || waiter === undefined) {
+      client.release(isUseless)
+      return
+    }
+    waiters = waiters.filter(other => other !== waiter)
+    Object.assign(waiter.call, { client, sinceMs: performance.now() })
+    running.add(waiter.call)
+    waiter.resolve(client)
+  }
+
   function noteNew(client: PooledClient): void {
-    // If another host took over meanwhile, `lend` ends it.
-    if (client.config !== hosts.current()) return
     hosts.note(client)
     open.add(client)
     if (shortAt === undefined || countOpen() <= shortAt) return
@@ -120,17 +131,6 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
     shortAt = undefined
   }
 
-  function lend(client: PooledClient): void {
-    const waiter = waiters.find(({ share }) => roomOf(share) > 0)
-    if (client.broken !== undefined || !open.has(client) || isClosed) client.release(true)
-    else if (waiter === undefined) client.release()
-    else {
-      waiters = waiters.filter(other => other !== waiter)
-      lent.set(client, waiter.share)
-      waiter.resolve(client)
-    }
-  }
-
   function noteFailure(error: unknown): void {
     if (isClosed) return
     if (countOpen() === 0) {
@@ -138,12 +138,17 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
       return
     }
     if (shortAt === undefined) onWarning('database gives too few connections', error)
-    shortAt = open.size
-    pool.options.max = open.size
+    shortAt = countOpen()
+    pool.options.max = shortAt
     setTimeout(() => {
       pool.options.max = MOST
       serve()
     }, SHORTAGE_MS).unref()
+  }
+
+  /** How many connections can be used. */
+  function countOpen(): number {
+    return [...open].filter(({ broken }) => broken === undefined).length
   }
 
   function rejectAll(reason: Error): void {
@@ -154,33 +159,45 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
     hosts,
 
     /**
-     * A connection for a call that gives up its wait by `giveUp`. Throws `storage_unavailable`, `overloaded` if other long work
-     * has the whole share, and `shutting_down` after `close`.
+     * A connection for a call, until `release`. Throws `storage_unavailable`, `overloaded` if the wait is given up because other
+     * long work has the whole share, and `shutting_down` after `close`.
      */
-    acquire: (share: Share, call: Call): Promise<PooledClient> =>
+    acquire: (call: Call): Promise<HostClient> =>
       new Promise((resolve, reject) => {
         if (isClosed) throw new ServiceError('shutting_down')
         hosts.requireReachable()
-        const waiter = { share, resolve, reject }
-        call.giveUp = cause => {
-          waiters = waiters.filter(other => other !== waiter)
-          const isFull = share === 'long' && roomOf(share) <= 0
-          reject(isFull ? new ServiceError('overloaded', { cause }) : unavailable(cause))
-        }
-        waiters.push(waiter)
+        waiters.push({ call, resolve, reject })
         serve()
       }),
 
-    /** Gives a connection back. One that is broken is replaced when it is needed. */
-    release: (client: PooledClient) => {
-      lent.delete(client)
-      lend(client)
+    /** Takes the connection of a call back, if it has one. One that is broken is replaced when it is needed. */
+    release: (call: Call) => {
+      const { client } = call
+      if (client === undefined) return
+      running.delete(call)
+      call.client = undefined
+      if (client.broken === undefined) hosts.noteAnswer()
+      else if (client.broken instanceof NoAnswer) hosts.suspect(call.sinceMs)
+      take(client)
       serve()
+    },
+
+    /** A call has no time left: ends its wait for a connection, or the connection with its statement. */
+    giveUp: (call: Call) => {
+      const reason = new NoAnswer('no answer, or no free connection, in time')
+      const waiter = waiters.find(each => each.call === call)
+      waiters = waiters.filter(other => other !== waiter)
+      const isFull = call.share === 'long' && countRoom().long <= 0
+      waiter?.reject(
+        isFull ? new ServiceError('overloaded', { cause: reason }) : unavailable(reason),
+      )
+      // Each statement of long work has an end of its own.
+      if (call.share !== 'long') call.client?.destroy(reason)
     },
 
     /** Its connections now. One that is still being opened does not count; work waits for it. */
     report: () => ({
-      active: lent.size,
+      active: running.size,
       idle: pool.idleCount,
       waiting: waiters.length,
       ...(shortAt !== undefined && { short: { open: countOpen(), wanted: MOST } }),
@@ -192,7 +209,7 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
       hosts.close()
       rejectAll(new ServiceError('shutting_down'))
       pool.end().catch(() => {})
-      for (const client of lent.keys()) client.destroy(reason)
+      for (const { client } of running) client?.destroy(reason)
     },
   }
 }

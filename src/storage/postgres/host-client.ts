@@ -1,7 +1,7 @@
 import pg from 'pg'
 import { createPatience, NoAnswer } from '../../platform/patience.ts'
 import { PostgresClient, type PostgresClientConfig } from './client-config.ts'
-import type { Row, Statement } from './postgres-connections.ts'
+import type { Row, Session, SpecialStatement, Statement } from './postgres-connections.ts'
 import { explainRefusal, hideRows, isFatal, isPermanent } from './postgres-errors.ts'
 
 /** For the server, from sending a statement to its answer. What may take longer sets its own limits in its transaction. */
@@ -42,6 +42,9 @@ const SET_UP = `SELECT ${Object.entries({
 /** Between two looks at a statement. A stretch in which the process was too busy to listen counts as one. */
 const LOOK_MS = 100
 
+/** From the time at which the server ends a statement to the end of a connection on which no answer came. */
+const SILENCE_MS = 300
+
 /** A client whose connection ends once an answer does not come in time. What waits on it then throws `NoAnswer`. */
 export class HostClient extends PostgresClient {
   readonly config: PostgresClientConfig
@@ -51,6 +54,9 @@ export class HostClient extends PostgresClient {
   isPooled = false
   /** Why the connection cannot be used any more. */
   broken: Error | undefined
+  /** How long the server may take for a statement that does not say it itself. */
+  statementMs = Number.POSITIVE_INFINITY
+  readonly session: Session = { query: (statement, values) => this.#ask(statement, values) }
   readonly #patience = createPatience({ tickMs: LOOK_MS })
   readonly #opening: { readonly end: () => void }
 
@@ -66,32 +72,33 @@ export class HostClient extends PostgresClient {
     this.on('error', error => {
       this.broken ??= error
     })
-    this.#opening = this.#patience.begin(openMs, () =>
-      this.destroy(new NoAnswer(`it cannot be opened within ${openMs / 1000} s`)),
-    )
+    this.#opening = this.#within(openMs, 'it cannot be opened')
+  }
+
+  /** Ends the connection if this is not ended within `ms`. */
+  #within(ms: number, what: string) {
+    const onOver = () => this.destroy(new NoAnswer(`${what} within ${ms / 1000} s`))
+    return this.#patience.begin(ms, onOver)
   }
 
   /** Once it is connected: learns what the server is, and makes the session ready. */
   async prepare(): Promise<void> {
     type FactsRow = readonly [pid: number, isReadOnly: boolean]
-    const [[pid, isReadOnly] = [0, false]] = await this.ask<FactsRow>(SELECT_FACTS)
+    const [[pid, isReadOnly] = [0, false]] = await this.session.query<FactsRow>(SELECT_FACTS)
     this.isReadOnly = isReadOnly
     // A pooler has process ids of its own.
     this.isPooled = pid !== this.processID
-    if (!this.isPooled) await this.ask(SET_UP)
+    if (!this.isPooled) await this.session.query(SET_UP)
     this.#opening.end()
   }
 
-  /** The rows of a statement. If there is no answer within `withinMs`, the connection ends. */
-  async ask<R extends Row>(
-    statement: Statement,
-    values: readonly unknown[] = [],
-    withinMs = Number.POSITIVE_INFINITY,
-  ): Promise<R[]> {
-    const { name, text } = typeof statement === 'string' ? { text: statement } : statement
-    const wait = this.#patience.begin(withinMs, () =>
-      this.destroy(new NoAnswer(`no answer in ${withinMs / 1000} s`)),
-    )
+  async #ask<R extends Row>(statement: Statement, values: readonly unknown[] = []): Promise<R[]> {
+    const {
+      name,
+      text,
+      withinMs = this.statementMs,
+    }: SpecialStatement = typeof statement === 'string' ? { text: statement } : statement
+    const wait = withinMs < Infinity ? this.#within(withinMs + SILENCE_MS, 'no answer') : undefined
     try {
       const config = { text, values: values as unknown[], rowMode: 'array' as const }
       const isPrepared = name !== undefined && !this.isPooled
@@ -102,7 +109,7 @@ export class HostClient extends PostgresClient {
       if (isFatal(error)) this.broken ??= error as Error
       throw this.broken ?? error
     } finally {
-      wait.end()
+      wait?.end()
     }
   }
 

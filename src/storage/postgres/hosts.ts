@@ -35,7 +35,6 @@ export function createHosts({ location, onWarning = () => {}, onLost }: HostsOpt
   let answeredAt = 0
   let wantedAt = 0
   let isSeeking = false
-  let looking: Promise<void> | undefined
   let isClosed = false
 
   function note(client: HostClient): void {
@@ -56,35 +55,30 @@ export function createHosts({ location, onWarning = () => {}, onLost }: HostsOpt
     seek()
   }
 
+  /** Looks for a host once, and again until one takes writes, as long as there are calls. */
   async function seek(): Promise<void> {
-    if (isSeeking) return
+    if (isSeeking || isClosed) return
     isSeeking = true
-    const isWanted = () => !isClosed && performance.now() - wantedAt < WANTED_MS
-    let pauseMs = FIRST_PAUSE_MS
-    while (isWanted() && (failure !== undefined || isReadOnly)) {
+    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
+      await look()
+      if (failure === undefined && !isReadOnly) break
       await sleep(pauseMs, undefined, { ref: false })
-      pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)
-      if (isWanted()) await look()
+      if (isClosed || performance.now() - wantedAt > WANTED_MS) break
     }
     isSeeking = false
   }
 
-  /** One attempt at a time. That a connection cannot be opened means nothing while others answer. */
-  function look(): Promise<void> {
+  /** That a connection cannot be opened means nothing while others answer. */
+  async function look(): Promise<void> {
     const startedAt = performance.now()
-    const inTurn = [current, ...configs.filter(config => config !== current)]
-    looking ??= openAnyClient(inTurn, openMs)
-      .then(
-        client => {
-          client.end()
-          note(client)
-        },
-        error => answeredAt > startedAt || noteFailure(error),
-      )
-      .then(() => {
-        looking = undefined
-      })
-    return looking
+    try {
+      const others = configs.filter(config => config !== current)
+      const client = await openAnyClient([current, ...others], openMs)
+      client.end()
+      note(client)
+    } catch (error) {
+      if (answeredAt <= startedAt) noteFailure(error)
+    }
   }
 
   return {
@@ -105,7 +99,7 @@ export function createHosts({ location, onWarning = () => {}, onLost }: HostsOpt
     },
     /** A connection has given no answer since `since`, or its server takes no writes any more: the others may be no better. */
     suspect: (since = performance.now()) => {
-      if (!isClosed && answeredAt <= since) look()
+      if (answeredAt <= since) seek()
     },
     close: () => {
       isClosed = true

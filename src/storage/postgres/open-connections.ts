@@ -1,4 +1,4 @@
-import { createPatience, NoAnswer, withinPatience } from '../../platform/patience.ts'
+import { createPatience } from '../../platform/patience.ts'
 import { performance, sleep } from '../../platform/timers.ts'
 import { createCallGate } from '../call-gate.ts'
 import type { OpenStorageOptions } from '../storage.ts'
@@ -8,11 +8,10 @@ import type { HostsOptions } from './hosts.ts'
 import type { Row, Session, Share, Statement, WriteOptions } from './postgres-connections.ts'
 import {
   explainFailure,
-  type Failure,
-  failureOf,
-  isOfState,
   isStale,
+  isUndone,
   LOCK_NOT_AVAILABLE,
+  type Loss,
   READ_ONLY,
   sqlStateOf,
   unavailable,
@@ -26,9 +25,6 @@ const LAST_BEGIN_MS = 300
 
 /** Between two looks at the calls that wait. */
 const LOOK_MS = 50
-
-/** From the time at which the server ends a long statement to the end of a connection on which no answer came. */
-const SILENCE_MS = 300
 
 /** Of long work. */
 const LONG_STATEMENT_MS = 20_000
@@ -44,6 +40,8 @@ const SET_LOCALLY = `
   SELECT set_config('lock_timeout', $1, true), set_config('statement_timeout', $2, true),
     set_config('idle_in_transaction_session_timeout', $3, true), set_config('plan_cache_mode', 'auto', true)`
 
+const NO_WRITES = new Error('the server takes no writes')
+
 /** The first connection may be one that a restart of the server has left behind, and so may the second. */
 const MAX_REPEATS = 2
 
@@ -55,16 +53,10 @@ interface Work<T> {
   readonly countWrites?: WriteOptions<T>['countWrites'] | undefined
 }
 
-type AnyWork = Pick<Work<unknown>, 'mode' | 'share'>
-
-type Outcome<T> = { readonly value: T } | Failure
-
 /** How far a call is. */
-interface Progress extends Call {
+interface Progress extends Call, Loss {
   /** Whether it is too late to begin anything. */
   readonly isLate: () => boolean
-  /** Whether the statement that commits was sent. */
-  isCommitting: boolean
 }
 
 export interface OpenConnectionsOptions extends Omit<HostsOptions, 'onLost'> {
@@ -86,25 +78,24 @@ export interface OpenConnectionsOptions extends Omit<HostsOptions, 'onLost'> {
 export function openConnections(options: OpenConnectionsOptions) {
   const { longStatementMs = LONG_STATEMENT_MS, onCommit } = options
   const shares = createConnectionShares(options)
-  const { hosts } = shares
   const calls = createCallGate()
   const patience = createPatience({ tickMs: LOOK_MS })
 
   async function run<T>(work: Work<T>): Promise<T> {
     calls.enter()
-    const { withinMs = CALL_MS } = work
-    const wait = patience.begin(withinMs, () =>
-      call.giveUp(new NoAnswer('no answer, or no free connection, in time')),
-    )
+    const { share, withinMs = CALL_MS } = work
+    const wait = patience.begin(withinMs, () => shares.giveUp(call))
     const isLate = () => wait.elapsedMs() > withinMs - LAST_BEGIN_MS
-    const call: Progress = { isLate, giveUp: () => {}, isCommitting: false }
+    const call: Progress = { share, isLate, isLost: false, mayBeDone: false }
     try {
       for (let repeats = 0; ; ) {
-        const outcome = await attempt(work, call)
-        if ('value' in outcome) return outcome.value
-        if (isHeld(work, outcome) && !isLate()) await sleep(LOCK_PAUSE_MS)
-        else if (!outcome.isLost || outcome.mayBeDone || isLate() || repeats++ === MAX_REPEATS)
-          throw explainFailure(outcome)
+        try {
+          return await attempt(work, call)
+        } catch (error) {
+          if (isHeld(work, error) && !isLate()) await sleep(LOCK_PAUSE_MS)
+          else if (!call.isLost || call.mayBeDone || isLate() || repeats++ === MAX_REPEATS)
+            throw explainFailure(error, call)
+        }
       }
     } finally {
       wait.end()
@@ -112,34 +103,27 @@ export function openConnections(options: OpenConnectionsOptions) {
     }
   }
 
-  async function attempt<T>(work: Work<T>, call: Progress): Promise<Outcome<T>> {
-    let client: Awaited<ReturnType<typeof shares.acquire>> | undefined
-    let sentAt = 0
+  async function attempt<T>(work: Work<T>, call: Progress): Promise<T> {
+    Object.assign(call, { isLost: false, mayBeDone: false })
+    const client = await shares.acquire(call)
     try {
-      client = await shares.acquire(work.share, call)
-      // Each statement of long work has an end of its own.
-      call.giveUp = isLong(work) ? () => {} : client.destroy
-      call.isCommitting = false
       if (!isLong(work) && call.isLate()) throw unavailable(new Error('no free connection in time'))
-      sentAt = performance.now()
-      return { value: await runOn(client, work, call) }
+      return await runOn(client, work, call)
     } catch (error) {
-      if (isStale(error)) client?.destroy(error as Error)
-      if (error instanceof NoAnswer) hosts.suspect(sentAt)
-      if (sqlStateOf(error) === READ_ONLY) hosts.suspect()
-      return failureOf(error, { ...call, isLost: client?.broken !== undefined })
+      if (isStale(error)) client.destroy(error as Error)
+      if (sqlStateOf(error) === READ_ONLY) shares.hosts.suspect()
+      call.isLost = client.broken !== undefined
+      // While the connection is there, the server has said what became of the statement that commits.
+      call.mayBeDone &&= call.isLost && !isUndone(error)
+      throw error
     } finally {
-      call.giveUp = () => {}
-      if (client !== undefined) {
-        if (client.broken === undefined) hosts.noteAnswer()
-        shares.release(client)
-      }
+      shares.release(call)
     }
   }
 
   async function runOn<T>(client: HostClient, work: Work<T>, call: Progress): Promise<T> {
-    if (work.mode !== 'read' && client.isReadOnly)
-      throw unavailable(new Error('the server takes no writes'))
+    if (work.mode !== 'read' && client.isReadOnly) throw unavailable(NO_WRITES)
+    client.statementMs = isLong(work) ? longStatementMs : Number.POSITIVE_INFINITY
     const startedAt = performance.now()
     const result = await inMode(client, work, call)
     const writes = work.countWrites?.(result) ?? 0
@@ -149,37 +133,29 @@ export function openConnections(options: OpenConnectionsOptions) {
 
   async function inMode<T>(client: HostClient, work: Work<T>, call: Progress): Promise<T> {
     const { mode, run } = work
-    const query: Session['query'] = (statement, values) =>
-      client.ask(statement, values, patienceFor(work, statement))
+    const { session } = client
     if (!isLong(work) && (mode === 'read' || (mode === 'write' && !client.isPooled))) {
-      call.isCommitting = mode === 'write'
-      return run({ query })
+      call.mayBeDone = mode === 'write'
+      return run(session)
     }
     const level = mode === 'read' ? 'REPEATABLE READ READ ONLY' : 'READ COMMITTED'
-    await query(`BEGIN ISOLATION LEVEL ${level}`)
+    await session.query(`BEGIN ISOLATION LEVEL ${level}`)
     try {
       // A session keeps no settings where a pooler hands it around.
-      if (isLong(work) || client.isPooled) await query(SET_LOCALLY, limitsOf(work))
-      const result = await run({ query })
-      call.isCommitting = mode !== 'read'
-      await query('COMMIT')
+      if (isLong(work) || client.isPooled) await session.query(SET_LOCALLY, limitsOf(work))
+      const result = await run(session)
+      call.mayBeDone = mode !== 'read'
+      await session.query('COMMIT')
       return result
     } catch (error) {
       // A connection that may still be in the transaction must not be used again.
-      if (client.broken === undefined) await query('ROLLBACK').catch(client.destroy)
+      if (client.broken === undefined) await session.query('ROLLBACK').catch(client.destroy)
       throw error
     }
   }
 
-  /** Statements of short work end with the call. */
-  function patienceFor(work: AnyWork, statement: Statement): number {
-    if (!isLong(work)) return Number.POSITIVE_INFINITY
-    const { withinMs = longStatementMs } = typeof statement === 'string' ? {} : statement
-    return withinMs + SILENCE_MS
-  }
-
   /** The values of `lock_timeout`, `statement_timeout` and `idle_in_transaction_session_timeout`. */
-  function limitsOf(work: AnyWork): readonly string[] {
+  function limitsOf(work: Pick<Call, 'share'>): readonly string[] {
     const limits = isLong(work)
       ? [LONG_LOCK_MS, longStatementMs, IDLE_MS]
       : [SHORT_LOCK_MS, SHORT_STATEMENT_MS, IDLE_MS]
@@ -224,8 +200,8 @@ export function openConnections(options: OpenConnectionsOptions) {
       const [[isReadOnly] = [true]] = await query<[boolean]>(statement)
       if (!isReadOnly) return
       // A server that was told so on the way keeps its connections.
-      hosts.suspect()
-      throw unavailable(new Error('the server takes no writes'))
+      shares.hosts.suspect()
+      throw unavailable(NO_WRITES)
     },
 
     /** Asks nobody, and answers after `close` too. */
@@ -234,18 +210,18 @@ export function openConnections(options: OpenConnectionsOptions) {
     /** Closes all connections once what runs, and `last`, have ended, or after three seconds. */
     close: async (last: Promise<unknown> = Promise.resolve()) => {
       const all = last.then(calls.close)
-      await withinPatience(CLOSE_MS, all).catch(() => {})
+      await patience.within(CLOSE_MS, all).catch(() => {})
       shares.close(unavailable(new Error('the service closes its connections')))
       await all
     },
   }
 }
 
-function isLong({ share }: AnyWork): boolean {
+function isLong({ share }: Pick<Call, 'share'>): boolean {
   return share === 'long'
 }
 
 /** Whether a lock keeps short work from being done, which is then repeated here. */
-function isHeld(work: AnyWork, { error }: Failure): boolean {
-  return !isLong(work) && work.share !== 'write' && isOfState(error, [LOCK_NOT_AVAILABLE])
+function isHeld({ share }: Pick<Call, 'share'>, error: unknown): boolean {
+  return (share === 'short' || share === 'list') && sqlStateOf(error) === LOCK_NOT_AVAILABLE
 }

@@ -43,7 +43,7 @@ const CRASH = '57P02'
 const CONNECTION_ERROR = '08'
 
 /** Whether the server has undone the statement that threw this. Without an error of the server nobody knows. */
-function isUndone(error: unknown): boolean {
+export function isUndone(error: unknown): boolean {
   return sqlStateOf(error) !== undefined && !isOfState(error, [CRASH, CONNECTION_ERROR])
 }
 
@@ -70,25 +70,16 @@ const UNAVAILABLE: readonly string[] = ['08', '40', '53', '57', '58', READ_ONLY,
 /** Damaged data and indexes. */
 const DAMAGED: readonly string[] = ['XX001', 'XX002']
 
-/** How work failed. */
-export interface Failure {
-  readonly error: unknown
+/** What became of work that failed. */
+export interface Loss {
   /** Whether its connection is lost with it. */
-  readonly isLost: boolean
+  isLost: boolean
   /** Whether what it wrote may be committed. */
-  readonly mayBeDone: boolean
-}
-
-/** While the connection is there, the server has said what became of the statement that commits. */
-export function failureOf(
-  error: unknown,
-  { isLost, isCommitting }: { readonly isLost: boolean; readonly isCommitting: boolean },
-): Failure {
-  return { error, isLost, mayBeDone: isCommitting && isLost && !isUndone(error) }
+  mayBeDone: boolean
 }
 
 /** The error for the caller of work that failed. Errors that tell of no outage and no damage stay as they are. */
-export function explainFailure({ error, isLost, mayBeDone }: Failure): unknown {
+export function explainFailure(error: unknown, { isLost, mayBeDone }: Loss): unknown {
   if (mayBeDone) return new ServiceError('outcome_unknown', { cause: error })
   if (isOfState(error, DAMAGED)) return new ServiceError('storage_damaged', { cause: error })
   if (error instanceof ServiceError) return error

@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, onTestFinished, test } from 'vitest'
 import { openConnections } from '../../../src/storage/postgres/open-connections.ts'
 import type { Share } from '../../../src/storage/postgres/postgres-connections.ts'
@@ -58,13 +59,15 @@ test.skipIf(!canStartClusters)(
       await Promise.all([cluster.remove(), connections.close()])
     })
     const read = (text: string, share: Share = 'short') => connections.query(text, [], share)
-    await read('SELECT 1')
+    await Promise.all([read('SELECT pg_sleep(0.5)'), read('SELECT pg_sleep(0.5)')])
     const ended = expect(read('SELECT pg_sleep(1000)', 'long')).rejects.toMatchObject(UNAVAILABLE)
     const running = `SELECT FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'`
     await until(async () => (await queryPostgres(cluster.url(), running)).length > 0)
     cluster.freeze()
     await expect(read('SELECT 1')).rejects.toMatchObject(UNAVAILABLE)
-    await ended
+    // Less than a statement of long work may take.
+    const longAfter = sleep(10_000, 'goes on', { ref: false })
+    expect(await Promise.race([ended, longAfter])).not.toBe('goes on')
   },
 )
 
