@@ -57,7 +57,7 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
   let asked = 0
   /** How many there were when no more could be opened, until one more can. */
   let shortAt: number | undefined
-  let isClosed = false
+  let closed: Promise<void> | undefined
 
   const pool = new pg.Pool({
     Client: class extends HostClient {
@@ -84,7 +84,7 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
 
   /** Asks the pool for as many connections as can be used now, and as it can give: idle ones, and others that it opens. */
   function serve(): void {
-    if (waiters.length === 0) return
+    if (waiters.length === 0 || closed !== undefined) return
     const room = countRoom()
     const usable = waiters.filter(({ call }) => room[call.share]-- > 0).length
     const { idleCount, totalCount, waitingCount } = pool
@@ -106,7 +106,7 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
     const room = countRoom()
     const waiter = waiters.find(({ call }) => room[call.share] > 0)
     // Another host took over while it was opened, or it broke.
-    const isUseless = client.broken !== undefined || !open.has(client) || isClosed
+    const isUseless = client.broken !== undefined || !open.has(client)
     if (isUseless || waiter === undefined) {
       client.release(isUseless)
       return
@@ -132,7 +132,7 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
   }
 
   function noteFailure(error: unknown): void {
-    if (isClosed) return
+    if (closed !== undefined) return
     if (countOpen() === 0) {
       hosts.noteFailure(error)
       return
@@ -164,7 +164,7 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
      */
     acquire: (call: Call): Promise<HostClient> =>
       new Promise((resolve, reject) => {
-        if (isClosed) throw new ServiceError('shutting_down')
+        if (closed !== undefined) throw new ServiceError('shutting_down')
         hosts.requireReachable()
         waiters.push({ call, resolve, reject })
         serve()
@@ -203,12 +203,16 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
       ...(shortAt !== undefined && { short: { open: countOpen(), wanted: MOST } }),
     }),
 
-    /** Closes the idle connections in order, and the others at once. */
-    close: (reason: Error) => {
-      isClosed = true
+    /** From now on there are no new calls. Resolves once the others have ended, and closes their connections. */
+    close: (): Promise<void> => {
+      closed ??= pool.end()
       hosts.close()
-      rejectAll(new ServiceError('shutting_down'))
-      pool.end().catch(() => {})
+      return closed
+    },
+
+    /** Ends what runs and what waits. */
+    destroy: (reason: Error) => {
+      rejectAll(reason)
       for (const { client } of running) client?.destroy(reason)
     },
   }

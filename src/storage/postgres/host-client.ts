@@ -15,14 +15,11 @@ export const IDLE_MS = 8000
 
 const KEEP_ALIVE_AFTER_MS = 10_000
 
-const SELECT_FACTS = `
-  SELECT pg_backend_pid(), current_setting('transaction_read_only') = 'on'`
-
 /**
  * Of each session. Hidden rows would look like deleted ones, so without `row_security` reading them is an error. With the settings
  * of TCP, the server notices within half a minute that this process or its machine is gone.
  */
-const SET_UP = `SELECT ${Object.entries({
+const SETTINGS = {
   lock_timeout: SHORT_LOCK_MS,
   statement_timeout: SHORT_STATEMENT_MS,
   idle_in_transaction_session_timeout: IDLE_MS,
@@ -37,7 +34,14 @@ const SET_UP = `SELECT ${Object.entries({
   tcp_keepalives_idle: 10,
   tcp_keepalives_interval: 5,
   tcp_keepalives_count: 2,
-}).map(([name, value]) => `set_config('${name}', '${value}', false)`)}`
+}
+
+/** Says what the server is, and makes the session ready. A pooler, which has process ids of its own, keeps no settings. */
+const SET_UP = `
+  SELECT pg_backend_pid() <> $1, current_setting('transaction_read_only') = 'on',
+    CASE WHEN pg_backend_pid() = $1 THEN
+      concat(${Object.entries(SETTINGS).map(([name, value]) => `set_config('${name}', '${value}', false)`)})
+    END`
 
 /** Between two looks at a statement. A stretch in which the process was too busy to listen counts as one. */
 const LOOK_MS = 100
@@ -81,14 +85,12 @@ export class HostClient extends PostgresClient {
     return this.#patience.begin(ms, onOver)
   }
 
-  /** Once it is connected: learns what the server is, and makes the session ready. */
+  /** Once it is connected. */
   async prepare(): Promise<void> {
-    type FactsRow = readonly [pid: number, isReadOnly: boolean]
-    const [[pid, isReadOnly] = [0, false]] = await this.session.query<FactsRow>(SELECT_FACTS)
-    this.isReadOnly = isReadOnly
-    // A pooler has process ids of its own.
-    this.isPooled = pid !== this.processID
-    if (!this.isPooled) await this.session.query(SET_UP)
+    type FactsRow = readonly [isPooled: boolean, isReadOnly: boolean]
+    const [facts] = await this.session.query<FactsRow>(SET_UP, [this.processID])
+    const [isPooled, isReadOnly] = facts as FactsRow
+    Object.assign(this, { isPooled, isReadOnly })
     this.#opening.end()
   }
 

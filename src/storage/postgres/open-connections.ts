@@ -1,6 +1,5 @@
 import { createPatience } from '../../platform/patience.ts'
 import { performance, sleep } from '../../platform/timers.ts'
-import { createCallGate } from '../call-gate.ts'
 import type { OpenStorageOptions } from '../storage.ts'
 import { type Call, createConnectionShares } from './connection-shares.ts'
 import { type HostClient, IDLE_MS, SHORT_LOCK_MS, SHORT_STATEMENT_MS } from './host-client.ts'
@@ -45,19 +44,17 @@ const NO_WRITES = new Error('the server takes no writes')
 /** The first connection may be one that a restart of the server has left behind, and so may the second. */
 const MAX_REPEATS = 2
 
-interface Work<T> {
+/** A piece of work, and how far it is. */
+interface Work<T> extends Call, Loss {
   readonly mode: 'read' | 'write' | 'transaction'
-  readonly share: Share
   readonly run: (session: Session) => Promise<T>
-  readonly withinMs?: number | undefined
   readonly countWrites?: WriteOptions<T>['countWrites'] | undefined
-}
-
-/** How far a call is. */
-interface Progress extends Call, Loss {
   /** Whether it is too late to begin anything. */
   readonly isLate: () => boolean
 }
+
+/** What is to be done, within `withinMs` from now if it is short. */
+type Order<T> = Pick<Work<T>, 'mode' | 'share' | 'run'> & Omit<WriteOptions<T>, 'share'>
 
 export interface OpenConnectionsOptions extends Omit<HostsOptions, 'onLost'> {
   /** How long one statement of long work may take; 20 seconds by default. */
@@ -78,73 +75,74 @@ export interface OpenConnectionsOptions extends Omit<HostsOptions, 'onLost'> {
 export function openConnections(options: OpenConnectionsOptions) {
   const { longStatementMs = LONG_STATEMENT_MS, onCommit } = options
   const shares = createConnectionShares(options)
-  const calls = createCallGate()
   const patience = createPatience({ tickMs: LOOK_MS })
+  const limits = {
+    short: [SHORT_LOCK_MS, SHORT_STATEMENT_MS, IDLE_MS].map(String),
+    long: [LONG_LOCK_MS, longStatementMs, IDLE_MS].map(String),
+  }
 
-  async function run<T>(work: Work<T>): Promise<T> {
-    calls.enter()
-    const { share, withinMs = CALL_MS } = work
-    const wait = patience.begin(withinMs, () => shares.giveUp(call))
+  /** The one place that decides whether work is repeated: on another connection, or after a lock. */
+  async function run<T>({ withinMs = CALL_MS, ...order }: Order<T>): Promise<T> {
+    const wait = patience.begin(withinMs, () => shares.giveUp(work))
     const isLate = () => wait.elapsedMs() > withinMs - LAST_BEGIN_MS
-    const call: Progress = { share, isLate, isLost: false, mayBeDone: false }
+    const work: Work<T> = { ...order, isLate, isLost: false, mayBeDone: false }
     try {
       for (let repeats = 0; ; ) {
         try {
-          return await attempt(work, call)
+          return await attempt(work)
         } catch (error) {
           if (isHeld(work, error) && !isLate()) await sleep(LOCK_PAUSE_MS)
-          else if (!call.isLost || call.mayBeDone || isLate() || repeats++ === MAX_REPEATS)
-            throw explainFailure(error, call)
+          else if (!work.isLost || work.mayBeDone || isLate() || repeats++ === MAX_REPEATS)
+            throw explainFailure(error, work)
         }
       }
     } finally {
       wait.end()
-      calls.leave()
     }
   }
 
-  async function attempt<T>(work: Work<T>, call: Progress): Promise<T> {
-    Object.assign(call, { isLost: false, mayBeDone: false })
-    const client = await shares.acquire(call)
+  async function attempt<T>(work: Work<T>): Promise<T> {
+    work.isLost = work.mayBeDone = false
+    const client = await shares.acquire(work)
     try {
-      if (!isLong(work) && call.isLate()) throw unavailable(new Error('no free connection in time'))
-      return await runOn(client, work, call)
+      if (!isLong(work) && work.isLate()) throw unavailable(new Error('no free connection in time'))
+      if (work.mode !== 'read' && client.isReadOnly) throw unavailable(NO_WRITES)
+      return await perform(client, work)
     } catch (error) {
       if (isStale(error)) client.destroy(error as Error)
       if (sqlStateOf(error) === READ_ONLY) shares.hosts.suspect()
-      call.isLost = client.broken !== undefined
+      work.isLost = client.broken !== undefined
       // While the connection is there, the server has said what became of the statement that commits.
-      call.mayBeDone &&= call.isLost && !isUndone(error)
+      work.mayBeDone &&= work.isLost && !isUndone(error)
       throw error
     } finally {
-      shares.release(call)
+      shares.release(work)
     }
   }
 
-  async function runOn<T>(client: HostClient, work: Work<T>, call: Progress): Promise<T> {
-    if (work.mode !== 'read' && client.isReadOnly) throw unavailable(NO_WRITES)
+  async function perform<T>(client: HostClient, work: Work<T>): Promise<T> {
+    const { mode, run, countWrites } = work
     client.statementMs = isLong(work) ? longStatementMs : Number.POSITIVE_INFINITY
+    if (mode === 'read' && !isLong(work)) return run(client.session)
     const startedAt = performance.now()
-    const result = await inMode(client, work, call)
-    const writes = work.countWrites?.(result) ?? 0
+    const isAlone = mode === 'write' && !isLong(work) && !client.isPooled
+    work.mayBeDone = isAlone
+    const result = await (isAlone ? run(client.session) : inTransaction(client, work))
+    const writes = countWrites?.(result) ?? 0
     if (writes > 0) onCommit?.({ seconds: (performance.now() - startedAt) / 1000, writes })
     return result
   }
 
-  async function inMode<T>(client: HostClient, work: Work<T>, call: Progress): Promise<T> {
-    const { mode, run } = work
-    const { session } = client
-    if (!isLong(work) && (mode === 'read' || (mode === 'write' && !client.isPooled))) {
-      call.mayBeDone = mode === 'write'
-      return run(session)
-    }
-    const level = mode === 'read' ? 'REPEATABLE READ READ ONLY' : 'READ COMMITTED'
+  async function inTransaction<T>(client: HostClient, work: Work<T>): Promise<T> {
+    const { session, isPooled } = client
+    const level = work.mode === 'read' ? 'REPEATABLE READ READ ONLY' : 'READ COMMITTED'
     await session.query(`BEGIN ISOLATION LEVEL ${level}`)
     try {
       // A session keeps no settings where a pooler hands it around.
-      if (isLong(work) || client.isPooled) await session.query(SET_LOCALLY, limitsOf(work))
-      const result = await run(session)
-      call.mayBeDone = mode !== 'read'
+      if (isLong(work)) await session.query(SET_LOCALLY, limits.long)
+      else if (isPooled) await session.query(SET_LOCALLY, limits.short)
+      const result = await work.run(session)
+      work.mayBeDone = work.mode !== 'read'
       await session.query('COMMIT')
       return result
     } catch (error) {
@@ -152,14 +150,6 @@ export function openConnections(options: OpenConnectionsOptions) {
       if (client.broken === undefined) await session.query('ROLLBACK').catch(client.destroy)
       throw error
     }
-  }
-
-  /** The values of `lock_timeout`, `statement_timeout` and `idle_in_transaction_session_timeout`. */
-  function limitsOf(work: Pick<Call, 'share'>): readonly string[] {
-    const limits = isLong(work)
-      ? [LONG_LOCK_MS, longStatementMs, IDLE_MS]
-      : [SHORT_LOCK_MS, SHORT_STATEMENT_MS, IDLE_MS]
-    return limits.map(String)
   }
 
   /** Runs a statement that only reads. Runs it again on another connection if its own breaks. */
@@ -209,9 +199,10 @@ export function openConnections(options: OpenConnectionsOptions) {
 
     /** Closes all connections once what runs, and `last`, have ended, or after three seconds. */
     close: async (last: Promise<unknown> = Promise.resolve()) => {
-      const all = last.then(calls.close)
+      const all = last.then(shares.close)
       await patience.within(CLOSE_MS, all).catch(() => {})
-      shares.close(unavailable(new Error('the service closes its connections')))
+      shares.close()
+      shares.destroy(unavailable(new Error('the service closes its connections')))
       await all
     },
   }
