@@ -61,11 +61,15 @@ export const READ_ONLY = '25006'
 /** The SQLSTATE of a wait for a lock that took too long. */
 export const LOCK_NOT_AVAILABLE = '55P03'
 
+/** This role may not do what it tried, or row-level security could hide rows from it. */
+export const NO_RIGHTS = '42501'
+
 /**
  * Classes and codes of causes outside the service that may pass: the connection (08), a deadlock or a conflict (40), no
- * resources (53), an operator or a timeout (57), the disk (58), a server that takes no writes, a lock that was not free.
+ * resources (53), an operator or a timeout (57), the disk (58), a server that takes no writes, a lock that was not free, rights
+ * that an operator took.
  */
-const UNAVAILABLE: readonly string[] = ['08', '40', '53', '57', '58', READ_ONLY, LOCK_NOT_AVAILABLE]
+const UNAVAILABLE = ['08', '40', '53', '57', '58', READ_ONLY, LOCK_NOT_AVAILABLE, NO_RIGHTS]
 
 /** Damaged data and indexes. */
 const DAMAGED: readonly string[] = ['XX001', 'XX002']
@@ -96,9 +100,6 @@ export function unavailable(cause: unknown): ServiceError {
   }
   return new ServiceError('storage_unavailable', { cause })
 }
-
-/** This role may not do what it tried. */
-export const NO_RIGHTS = '42501'
 
 /** The sequence of ids has reached its end. */
 export const NO_MORE_IDS = '2200H'
@@ -160,8 +161,6 @@ export function explainRefusal(error: unknown, { database, host, ssl }: ClientCo
 
 /** Why a database cannot be opened, in words for an operator. Errors that are no fault of the database stay as they are. */
 export function asUnusable(error: unknown): unknown {
-  if (sqlStateOf(error) === NO_RIGHTS)
-    return new UnusableDatabase(reasonOf(error), { cause: error })
   if (!(error instanceof ServiceError) || error.code === 'shutting_down') return error
   const { cause } = error
   return cause instanceof UnusableDatabase

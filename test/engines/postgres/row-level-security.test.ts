@@ -46,16 +46,25 @@ describe.each(WAYS)('behind %s', (_, wayTo) => {
   })
 })
 
-test('hidden users are no empty list and no deletions', async () => {
+test('hidden users are no empty list and no deletions, but 503 with a line that names the cause', async () => {
   const owners = await newPostgresDatabase()
   const DATABASE_URL = await asServingRole(owners)
   await tasksOn(owners).migrate()
-  const { http } = await openManagedApp({ env: { DATABASE_URL } })
+  const { http, logLines } = await openManagedApp({ env: { DATABASE_URL } })
   await http
     .post('/users')
     .send({ user: { name: 'Ann', email: 'ann@example.com' } })
     .expect(201)
   await queryPostgres(owners, 'ALTER TABLE users ENABLE ROW LEVEL SECURITY')
-  for (const path of ['/users', '/users/1', '/users/changes'])
-    expect((await http.get(path)).status).toBeGreaterThanOrEqual(500)
+  for (const path of ['/users', '/users?page=2000', '/users/1', '/users/changes']) {
+    const { body } = await http.get(path).expect(503)
+    expect(body.reason).toBe('storage_unavailable')
+  }
+  await http
+    .put('/users/1')
+    .send({ user: { name: 'Bea' } })
+    .expect(503)
+  const lines = logLines.filter(({ msg }) => msg === 'database unavailable')
+  expect(lines).toHaveLength(5)
+  expect(JSON.stringify(lines[0])).toContain('row-level security policy for table')
 })
