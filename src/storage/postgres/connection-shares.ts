@@ -18,6 +18,10 @@ const IDLE_CONNECTION_MS = 10_000
 /** From a connection that could not be opened beside others to the next attempt. */
 const SHORTAGE_MS = 5000
 
+/** In a shortage others wait for connections: an idle one is closed sooner, and under load a pooler gets one back each time. */
+const SHORT_IDLE_MS = 1000
+const TURN_MS = 250
+
 /** A client of the pool, while that has lent it to this module. */
 type PooledClient = HostClient & Pick<PoolClient, 'release'>
 
@@ -57,6 +61,7 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
   let asked = 0
   /** How many there were when no more could be opened, until one more can. */
   let shortAt: number | undefined
+  let theirTurnAt = 0
   let closed: Promise<void> | undefined
 
   const pool = new pg.Pool({
@@ -70,8 +75,8 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
     idleTimeoutMillis: IDLE_CONNECTION_MS,
   })
   pool.on('remove', client => open.delete(client as unknown as PooledClient))
-  // The pool drops an idle connection that breaks.
-  pool.on('error', () => {})
+  // The pool drops an idle connection that breaks. It leaves the client in the error, with its password.
+  pool.on('error', error => Object.assign(error, { client: undefined }))
 
   /** How many more connections each kind of work may have. `max` is lower while there is a shortage. */
   function countRoom(): Record<Share, number> {
@@ -100,13 +105,26 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
     }
   }
 
+  /** Whether others get a connection in its place. A pooler keeps a queue, in which this process goes to the end. */
+  function isTheirTurn({ isPooled }: PooledClient): boolean {
+    if (!isPooled || shortAt === undefined || countOpen() === 1) return false
+    if (performance.now() < theirTurnAt) return false
+    theirTurnAt = performance.now() + TURN_MS
+    return true
+  }
+
+  function setMost(most: number): void {
+    pool.options.max = most
+    pool.options.idleTimeoutMillis = shortAt === undefined ? IDLE_CONNECTION_MS : SHORT_IDLE_MS
+  }
+
   /** Lends a connection to the first call that may have one. */
   function take(client: PooledClient): void {
     if (client.config === hosts.current() && !open.has(client)) noteNew(client)
     const room = countRoom()
     const waiter = waiters.find(({ call }) => room[call.share] > 0)
     // Another host took over while it was opened, or it broke.
-    const isUseless = client.broken !== undefined || !open.has(client)
+    const isUseless = client.broken !== undefined || !open.has(client) || isTheirTurn(client)
     if (isUseless || waiter === undefined) {
       client.release(isUseless)
       return
@@ -124,11 +142,12 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
     if (pool.options.max < MOST) {
       // It was being opened when another could not be.
       shortAt = countOpen()
-      pool.options.max = shortAt
+      setMost(shortAt)
       return
     }
     onWarning('database gives enough connections again')
     shortAt = undefined
+    setMost(MOST)
   }
 
   function noteFailure(error: unknown): void {
@@ -139,9 +158,9 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
     }
     if (shortAt === undefined) onWarning('database gives too few connections', error)
     shortAt = countOpen()
-    pool.options.max = shortAt
+    setMost(shortAt)
     setTimeout(() => {
-      pool.options.max = MOST
+      setMost(MOST)
       serve()
     }, SHORTAGE_MS).unref()
   }

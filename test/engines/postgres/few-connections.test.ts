@@ -16,12 +16,13 @@ type App = Awaited<ReturnType<typeof openManagedApp>>
 
 const TOO_FEW = 'database gives too few connections'
 
+const PATHS = ['/users/1', '/users?sort=name', '/users?page=2000', '/users?count=true&name=ann']
+
 /** Requests of every kind at once, as many as want all connections that a process uses. Each must be done. */
 async function expectAllServed({ http, url }: App): Promise<void> {
-  const paths = ['/users/1', '/users?sort=name', '/users?page=2000', '/users?count=true&name=ann']
   const headers = { Accept: 'application/x-ndjson' }
   const round = Array.from({ length: 8 }, (_, index) => [
-    ...paths.map(path => http.get(`${path}${path.includes('?') ? `&per_page=${index + 1}` : ''}`)),
+    ...PATHS.map(path => http.get(`${path}${path.includes('?') ? `&per_page=${index + 1}` : ''}`)),
     http.post('/users').send(newUserBody()),
     http.put('/users/1').send({ user: { name: `Ann ${index}` } }),
   ]).flat()
@@ -71,6 +72,28 @@ test.skipIf(!canUsePgBouncer).each([20, 10])(
   },
 )
 
+test.skipIf(!canUsePgBouncer)(
+  'a service gets connections of a session pool that another one keeps busy',
+  async () => {
+    const url = await startPgBouncer(await copyPostgresTemplate(), { mode: 'session', size: 4 })
+    const busy = await openOn(url)
+    await busy.http.post('/users').send(newUserBody()).expect(201)
+    let isOver = false
+    const statuses = new Set<number>()
+    const clients = Array.from({ length: 12 }, async (_, index) => {
+      while (!isOver) statuses.add((await busy.http.get(PATHS[index % 4] ?? '')).status)
+    })
+    await untilPasses(async () => expect(await shortageOf(busy)).toMatchObject({ status: 'short' }))
+    const startedAt = performance.now()
+    const other = await openOn(url)
+    expect(performance.now() - startedAt).toBeLessThan(3000)
+    for (let round = 0; round < 20; round++) await other.http.get('/users/1').expect(200)
+    isOver = true
+    await Promise.all(clients)
+    expect(statuses).toEqual(new Set([200]))
+  },
+)
+
 test.each([
   ['is slow', 1300],
   ['is refused', Number.POSITIVE_INFINITY],
@@ -97,4 +120,17 @@ test.each([
   await until(() => connections.report().connections.short === undefined)
   isOver = true
   await Promise.all(busy)
+})
+
+test('a connection that goes silent while it is opened is told without the password', async () => {
+  const proxy = await startSilencingProxy(await copyPostgresTemplate())
+  const url = new URL(proxy.url)
+  url.password = 's3cret'
+  const { http, logLines } = await openOn(url.href)
+  await http.get('/users').expect(200)
+  proxy.silence('pg_backend_pid', 20)
+  await Promise.all(Array.from({ length: 12 }, (_, n) => http.get(`/users?per_page=${n + 1}`)))
+  const isShortage = ({ msg }: { msg?: unknown }) => msg === TOO_FEW
+  await until(() => logLines.some(isShortage))
+  expect(JSON.stringify(logLines.find(isShortage))).not.toContain('s3cret')
 })
