@@ -11,7 +11,7 @@ import {
   byAddress,
   type CompiledRule,
   compileFilter,
-  type FilterRule,
+  type FilterShape,
   filterShape,
   type InputOf,
   misfit,
@@ -29,7 +29,7 @@ const shape = {
   mode: z.enum(['allow2ban', 'fail2ban'], 'must be "allow2ban" or "fail2ban"').optional(),
 }
 
-export type BanRule = FilterRule & InputOf<typeof answered> & InputOf<typeof shape>
+export type BanRule = InputOf<FilterShape & typeof answered & typeof shape>
 
 /** After `maxretry` matching requests a client gets 403 for `bantime`. */
 export const bans = {

@@ -2,7 +2,14 @@ import type { RequestHandler } from 'express'
 import { z } from 'zod'
 import { ServiceError } from '../../errors.ts'
 import type { RuleInForce } from '../rule-in-force.ts'
-import { compileFilter, filterShape } from '../rules/compiled-rule.ts'
+import {
+  compileFilter,
+  type FilterShape,
+  filterShape,
+  type InputOf,
+} from '../rules/compiled-rule.ts'
+
+export type FilterRule = InputOf<FilterShape>
 
 /** Matching requests get 403. */
 export const blocklist = {

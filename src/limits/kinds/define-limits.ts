@@ -1,5 +1,6 @@
-import type { FilterRule, Matching } from '../rules/compiled-rule.ts'
+import type { Matching } from '../rules/compiled-rule.ts'
 import type { BanRule } from './ban-rule.ts'
+import type { FilterRule } from './blocklist-rule.ts'
 import type { RateLimitRule } from './rate-limit-rule.ts'
 import type { SafelistRule } from './safelist-rule.ts'
 import type { ThrottleRule } from './throttle-rule.ts'

@@ -12,7 +12,7 @@ const shape = {
   with: answer.optional(),
 }
 
-export type RateLimitRule = InputOf<typeof named> & InputOf<typeof shape> & InputOf<typeof dryRun>
+export type RateLimitRule = InputOf<typeof named & typeof shape & typeof dryRun>
 
 /** A limit on the routes of its actions. Its handlers are those of `limitRequests` and `limitMany`. */
 export const rateLimits = {

@@ -1,11 +1,11 @@
 import type { RequestHandler } from 'express'
 import { z } from 'zod'
 import type { RuleInForce } from '../rule-in-force.ts'
-import { compileFilter, type InputOf, type Matching, named } from '../rules/compiled-rule.ts'
+import { compileFilter, type InputOf, named } from '../rules/compiled-rule.ts'
 import { matchShape } from '../rules/matchers.ts'
 import { factsOf } from '../rules/request-facts.ts'
 
-export type SafelistRule = InputOf<typeof named> & Matching
+export type SafelistRule = InputOf<typeof named & typeof matchShape>
 
 /** Matching requests pass, and no other rule applies to them. */
 export const safelist = {

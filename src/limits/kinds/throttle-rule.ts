@@ -2,7 +2,7 @@ import { z } from 'zod'
 import {
   byAddress,
   compileFilter,
-  type FilterRule,
+  type FilterShape,
   filterShape,
   type InputOf,
 } from '../rules/compiled-rule.ts'
@@ -16,7 +16,7 @@ const shape = {
   with: answer.optional(),
 }
 
-export type ThrottleRule = FilterRule & InputOf<typeof shape>
+export type ThrottleRule = InputOf<FilterShape & typeof shape>
 
 /** Matching requests over the limit get 429. Its handler is that of `limitRequests`. */
 export const throttle = {

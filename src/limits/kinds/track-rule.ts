@@ -7,7 +7,7 @@ import {
   byAddress,
   type CompiledRule,
   compileFilter,
-  type FilterRule,
+  type FilterShape,
   filterShape,
   type InputOf,
   misfit,
@@ -21,7 +21,7 @@ const shape = {
   by: byAddress,
 }
 
-export type TrackRule = FilterRule & InputOf<typeof answered> & InputOf<typeof shape>
+export type TrackRule = InputOf<FilterShape & typeof answered & typeof shape>
 
 /** Matching requests pass and are reported. */
 export const track = {

@@ -58,7 +58,7 @@ export type Matching = InputOf<typeof matchShape>
 
 export const filterShape = { ...named, ...matchShape, ...dryRun }
 
-export type FilterRule = InputOf<typeof named> & Matching & InputOf<typeof dryRun>
+export type FilterShape = typeof named & typeof matchShape & typeof dryRun
 
 /** Of rules that can wait for the answer. */
 export const answered = {
