@@ -47,66 +47,61 @@ const MAX_GAP_MS = 5000
 interface Entry {
   /** As the store has it, unless its rule is in dry run. */
   readonly ban: Ban & BanId
-  /** By the monotonic clock. */
+  /** By the clock of the bans; earlier than in the store, where the ban was made by a clock that is far ahead. */
   readonly endsAt: number
-  /** Whether saving it may replace an earlier ban, which has ended by the clock here but perhaps not by that of the store. */
+  /** Whether saving it may replace an earlier ban, which has ended here but perhaps not yet by the clock of another process. */
   readonly replaces: boolean
   /** False until the store has it; that of a rule in dry run stays here. */
   isSaved: boolean
-  /** Greater for what this process has made or saved later. What is being read may not have it. 0 for what was read. */
-  serial: number
 }
 
 /** Reads the bans in the store, and then follows its changes. Rejects when it cannot be read. */
 export async function openBanList(options: BanListOptions) {
   const { store, monotonicNow, maxBans = MAX_BANS } = options
   const known = createRuleMaps<Entry>(maxBans)
-  let serial = 0
+  /** What this process has made or saved since the current read began, which may not find it. */
+  const fresh = new Set<Entry>()
+  const saves = new Map<Entry, Promise<boolean>>()
   let isOpen = false
   /** By the monotonic clock: when the last read began that succeeded, and the last one of all bans. */
   let readAt = -Infinity
   let readAllAt = -Infinity
-  const saves = new Map<Entry, Promise<boolean>>()
 
   const offset = (await store.now()) - monotonicNow()
-  /** The time by the clock of the store. */
+  /** The time by the clock of the bans: that of the store when this list was opened, and from then on the monotonic one. */
   const now = () => offset + monotonicNow()
 
   const get = (id: BanId) => known.get(mapOf(id), id.clientKey)
   const drop = (id: BanId) => known.delete(mapOf(id), id.clientKey)
 
-  function put(ban: Ban & BanId, how: { isSaved: boolean; serial: number; replaces?: boolean }) {
-    const endsAt = monotonicNow() + remainingOf(ban, now())
-    const entry: Entry = { ban, endsAt, replaces: false, ...how }
+  function put(ban: Ban & BanId, { isSaved = true, replaces = false } = {}): Entry {
+    const endsAt = now() + remainingOf(ban, now())
+    const entry = { ban, endsAt, replaces, isSaved }
     known.set(mapOf(ban), ban.clientKey, entry)
     return entry
   }
 
-  /** Obeys a ban that is in the store. */
-  const obey = (ban: Ban) => put(ban, { isSaved: true, serial: ++serial })
-
-  /** Takes over what the store says of a client, unless this process knows it better. `begun` is the serial when the read began. */
-  function take(ban: Ban, begun: number): Entry | undefined {
+  /** Takes over what the store says of a client, unless this process knows better. Returns what is then known of the client. */
+  function take(ban: Ban): Entry | undefined {
     const entry = get(ban)
-    const isNewer = entry !== undefined && (!entry.isSaved || entry.serial > begun)
+    const isNewer = entry !== undefined && (!entry.isSaved || fresh.has(entry))
     const isLifted = ban.lastsMs < 0
     const isKnown = isLifted ? entry === undefined : entry?.ban.endsAt === ban.endsAt
     if (isNewer || isKnown) return entry
-    if (isLifted) drop(ban)
-    const taken = isLifted ? undefined : put(ban, { isSaved: true, serial: 0 })
+    drop(ban)
+    const taken = isLifted ? undefined : put(ban)
     if (isOpen) options.onForeignChange(ban)
     return taken
   }
 
-  async function readAll(begun: number): Promise<void> {
+  async function readAll(): Promise<void> {
     const found = new Set<Entry | undefined>()
     for await (const part of store.load()) {
-      for (const ban of part) found.add(take(ban, begun))
+      for (const ban of part) found.add(take(ban))
     }
     known.forEach(entry => {
       const { ban, isSaved } = entry
-      const isExpected = found.has(entry) || ban.endsAt <= now()
-      if (isExpected || !isSaved || entry.serial > begun) return
+      if (found.has(entry) || fresh.has(entry) || !isSaved || ban.endsAt <= now()) return
       // It was lifted during a failure, or deleted by hand.
       drop(ban)
       options.onForeignChange(ban)
@@ -115,19 +110,21 @@ export async function openBanList(options: BanListOptions) {
 
   /** Reads what has changed; all bans after a failure, a pause, and once a minute. */
   async function read(): Promise<void> {
-    const begun = serial
     const begunAt = monotonicNow()
     const isPartEnough = begunAt - readAt <= MAX_GAP_MS && begunAt - readAllAt < READ_ALL_EVERY_MS
     readAt = -Infinity
+    fresh.clear()
     const recent = isPartEnough ? await store.recent() : undefined
-    if (recent === undefined) {
-      await readAll(begun)
+    if (recent !== undefined) recent.forEach(take)
+    else {
+      await readAll()
       readAllAt = begunAt
-    } else {
-      for (const ban of recent) take(ban, begun)
     }
     readAt = begunAt
   }
+
+  /** Obeys a ban that is in the store. */
+  const obey = (ban: Ban) => void fresh.add(put(ban))
 
   /** Returns false if the store has a ban of that client already, which is obeyed instead. */
   async function save(entry: Entry): Promise<boolean> {
@@ -140,7 +137,7 @@ export async function openBanList(options: BanListOptions) {
       if (ban !== undefined && get(ban) === entry) obey(ban)
     }
     entry.isSaved = true
-    entry.serial = ++serial
+    fresh.add(entry)
     return isFirst
   }
 
@@ -154,8 +151,8 @@ export async function openBanList(options: BanListOptions) {
   function tidy(): void {
     known.forEach(entry => {
       const { ban, endsAt, isSaved } = entry
-      if (endsAt <= monotonicNow()) {
-        // Not before it has ended by the clock of the store too: the next read would take it for a new ban.
+      if (endsAt <= now()) {
+        // Not before its end in the store: the next read would take it for a new ban.
         if (ban.endsAt <= now()) drop(ban)
       } else if (!isSaved && !ban.isDryRun && !saves.has(entry) && saves.size < MAX_SAVES) {
         startSaving(entry).catch(() => {})
@@ -179,7 +176,7 @@ export async function openBanList(options: BanListOptions) {
 
     /** How many bans are in force, without those of rules in dry run. */
     count: () => {
-      const instant = monotonicNow()
+      const instant = now()
       let count = 0
       known.forEach(({ endsAt, ban }) => {
         if (endsAt > instant && !ban.isDryRun) count++
@@ -189,7 +186,7 @@ export async function openBanList(options: BanListOptions) {
 
     /** Milliseconds until a ban ends; `undefined` if none is in force. */
     remainingMs: (id: BanId): number | undefined => {
-      const remaining = (get(id)?.endsAt ?? -Infinity) - monotonicNow()
+      const remaining = (get(id)?.endsAt ?? -Infinity) - now()
       return remaining > 0 ? remaining : undefined
     },
 
@@ -201,8 +198,7 @@ export async function openBanList(options: BanListOptions) {
       const { rule, clientKey, isDryRun, forMs } = id
       // Whole milliseconds, as the store keeps them.
       const ban = { rule, clientKey, isDryRun, endsAt: Math.ceil(now() + forMs), lastsMs: forMs }
-      const replaces = get(id) !== undefined
-      const entry = put(ban, { isSaved: false, serial: ++serial, replaces })
+      const entry = put(ban, { isSaved: false, replaces: get(id) !== undefined })
       if (isDryRun) return true
       const saving = startSaving(entry).catch(error => {
         options.onStoreFailure(error)

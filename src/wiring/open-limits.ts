@@ -3,7 +3,7 @@ import { type Config, describeMistake, describeProblem } from '../config/setting
 import { OperatorError, ServiceError } from '../errors.ts'
 import { openBanList } from '../limits/ban-list.ts'
 import { type CounterStore, forgetStrikes } from '../limits/counter-store.ts'
-import { createBanControl } from '../limits/kinds/ban-orders.ts'
+import { createBanControl } from '../limits/kinds/ban-control.ts'
 import { type CheckedLimits, NO_LIMITS } from '../limits/kinds/kinds.ts'
 import { createLimiter, type Limiter, type RuleChanges } from '../limits/kinds/limiter.ts'
 import { loadLimits } from '../limits/kinds/load-limits.ts'
@@ -53,8 +53,9 @@ export async function openLimits(options: LimitsOptions) {
       limiter,
       /** For operators. */
       bans: createBanControl({
-        ...{ banStore: storage.bans, store, bans, log: limitLog, limiter },
+        banStore: storage.bans,
         wallNow: clocks.now,
+        limits: { store, bans, log: limitLog, limiter },
       }),
       isCountingLocally: isLocal,
       report: (): LimitsReport => {

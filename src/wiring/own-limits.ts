@@ -1,5 +1,5 @@
 import type { Config } from '../config/settings.ts'
-import { type BanControl, createControlWithoutRules } from '../limits/ban-control.ts'
+import { type BanControl, createBanControl } from '../limits/kinds/ban-control.ts'
 import type { CheckedLimits } from '../limits/kinds/kinds.ts'
 import type { Limiter, RuleChanges } from '../limits/kinds/limiter.ts'
 import type { LimitsReport } from '../limits/rule-report.ts'
@@ -39,7 +39,7 @@ export async function openOwnLimits(
   }
   if (rules === undefined) {
     return {
-      bans: createControlWithoutRules(storage.bans, clocks.now),
+      bans: createBanControl({ banStore: storage.bans, wallNow: clocks.now }),
       report: () => undefined,
       reload: ignore,
       close: async () => {},

@@ -9,7 +9,7 @@ import {
   type Moment,
   remainingOf,
 } from '../../limits/ban-store.ts'
-import { checkBanOrder } from '../../limits/kinds/ban-orders.ts'
+import { checkBanOrder } from '../../limits/kinds/ban-control.ts'
 import { possibleKeys } from '../../limits/rules/client-key.ts'
 import { readLimits } from '../../wiring/open-limits.ts'
 import { openStorageForCommand } from '../../wiring/open-storage.ts'

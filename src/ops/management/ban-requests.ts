@@ -1,8 +1,8 @@
 import { z } from 'zod'
 import { ServiceError } from '../../errors.ts'
 import { checkQuery, type SentParameter, validData, wholeNumber } from '../../http/query.ts'
-import type { BanOrder } from '../../limits/ban-control.ts'
 import type { Ban, BanQuery, BanSelection } from '../../limits/ban-store.ts'
+import type { BanOrder } from '../../limits/kinds/ban-control.ts'
 
 const chosen = { rule: z.string().optional(), client: z.string().optional() }
 
