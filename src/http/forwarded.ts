@@ -24,9 +24,12 @@ export function readForwardedAddresses(app: Application): void {
   Object.defineProperty(prototype, 'ip', {
     configurable: true,
     get(this: Request): string | undefined {
-      if (hasLostAddress(this.socket)) return undefined
-      const ip = expressIp.call(this) ?? own
-      return ip === undefined ? undefined : withoutPort(ip)
+      // Found once: express-rate-limit asks for it with each rule.
+      if (this.clientAddress === undefined && !hasLostAddress(this.socket)) {
+        const ip = expressIp.call(this) ?? own
+        this.clientAddress = ip && withoutPort(ip)
+      }
+      return this.clientAddress
     },
   })
 }

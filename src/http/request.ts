@@ -46,6 +46,9 @@ declare global {
        */
       id: string
 
+      /** Of `request.ip`, once somebody has asked for it. */
+      clientAddress?: string | undefined
+
       /** The valid API key that it has. Set before the limits if keys are required. */
       apiKey?: { readonly name: string; readonly scopes: ReadonlySet<string> }
 

@@ -193,11 +193,10 @@ function denyByFunction(
       else tallyRefusal(state)
     }
     finished(response, () => decide('refused'))
-    const { Vary: _vary, ...fixed } = fixedHeaders(request.id)
-    const headers = { ...fixed, ...request.replyHeaders, ...retryHeaders }
-    for (const [name, value] of Object.entries(headers)) response.setHeader(name, value)
-    const vary = response.getHeader('Vary')
-    response.vary('Accept')
+    const headers = { ...fixedHeaders(request.id), ...request.replyHeaders, ...retryHeaders }
+    const { Vary: ownVary = '', ...others } = headers
+    const before = Object.keys(headers).map(name => [name, response.getHeader(name)] as const)
+    response.set(others).vary(ownVary)
     // Other denials get their reason in `writeReply`, which the function does not use.
     request.line = { ...request.line, reason: 'rate_limited' }
     let isHandedOn = false
@@ -212,9 +211,10 @@ function denyByFunction(
         return
       }
       isHandedOn = true
-      for (const name of Object.keys(headers)) response.removeHeader(name)
-      if (vary === undefined) response.removeHeader('Vary')
-      else response.setHeader('Vary', vary)
+      for (const [name, value] of before) {
+        if (value === undefined) response.removeHeader(name)
+        else response.setHeader(name, value)
+      }
       if (error === undefined) decide('passed')
       next(error)
     }
