@@ -9,7 +9,7 @@ import { rolldown } from 'rolldown'
 const PROJECT = fileURLToPath(new URL('../', import.meta.url))
 
 /** Imports limits files. In the bundle it does so by the loader of Node, whatever surrounds it. */
-const IMPORTER = `${PROJECT}dist/limits/rules/import-module.js`
+const IMPORTER = `${PROJECT}dist/platform/import-module.js`
 
 const IMPORTER_CODE = `
   import { compileFunction, constants } from 'node:vm'

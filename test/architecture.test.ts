@@ -68,7 +68,7 @@ const PACKAGE_DOORS = tableOf(`
   pg: storage/postgres
   prom-client: ops/metrics
   tldts: limits
-  jsonc-parser: limits
+  jsonc-parser: platform/json-lines.ts
   commander: cli
   csv-stringify/sync: cli users/whole-list.ts
   @node-rs/argon2: users/passwords/digests/argon2.ts

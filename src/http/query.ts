@@ -25,6 +25,13 @@ export function queryParameters(url: string): readonly QueryParameter[] {
     })
 }
 
+/** Every value of a query parameter of a URL. A value that cannot be decoded stays as it was sent. */
+export function queryValues(url: string, name: string): readonly string[] {
+  return queryParameters(url)
+    .filter(parameter => parameter.name === name)
+    .map(({ value, sent }) => value ?? sent)
+}
+
 /** The value of `request.query`: the parameters by name, with a list for a repeated one. */
 export function queryObject(query: string): Readonly<Record<string, string | readonly string[]>> {
   const values: Record<string, string | string[]> = Object.create(null)

@@ -1,6 +1,6 @@
 import { nearest } from '../../config/did-you-mean.ts'
 import { isObject } from '../../platform/json.ts'
-import type { JsonPath, LineOf } from '../rules/json-lines.ts'
+import type { JsonPath, LocatedJson } from '../../platform/json-lines.ts'
 import { type CheckedLimits, KINDS, keysOf, RULE_KINDS, type RuleKind } from './kinds.ts'
 
 interface Mistake {
@@ -9,19 +9,21 @@ interface Mistake {
 }
 
 /**
- * Compiles the rules of a limits file, or returns a line for each mistake, which names rule and key. With `lineOf` the lines
- * begin with the line number in the file.
+ * Compiles the rules of a limits file, or returns a line for each mistake, which names rule and key. For JSON the lines begin
+ * with the line number in the file.
  */
 export function checkLimits(
   value: unknown,
-  lineOf?: LineOf,
+  json?: Pick<LocatedJson, 'lineOf' | 'repeated'>,
 ): { readonly limits: CheckedLimits } | { readonly mistakes: readonly string[] } {
   // A promise is an object too, and would pass for a file without rules.
   if (!isObject(value) || 'then' in value)
     return { mistakes: ['the file must hold an object of rules'] }
-  const mistakes: Mistake[] = Object.keys(value)
-    .filter(key => !Object.hasOwn(KINDS, key))
-    .map(key => ({ at: [key], text: unknownKey(key, RULE_KINDS) }))
+  const unknown = Object.keys(value).filter(key => !Object.hasOwn(KINDS, key))
+  const mistakes: Mistake[] = [
+    ...(json?.repeated ?? []).map(at => ({ at, text: givenTwice(at) })),
+    ...unknown.map(key => ({ at: [key], text: unknownKey(key, RULE_KINDS) })),
+  ]
   const checked = RULE_KINDS.map(kind => {
     const rules = Object.hasOwn(value, kind) ? value[kind] : undefined
     return [kind, checkRules(kind, rules, mistakes)]
@@ -29,7 +31,7 @@ export function checkLimits(
   if (mistakes.length === 0) return { limits: Object.fromEntries(checked) as CheckedLimits }
   return {
     mistakes: mistakes.map(({ at, text }) => {
-      const place = lineOf === undefined ? '' : `line ${lineOf(at)}: `
+      const place = json === undefined ? '' : `line ${json.lineOf(at)}: `
       return `${place}${onOneLine(text)}`
     }),
   }
@@ -83,6 +85,13 @@ function checkRule(
     }
   }
   return []
+}
+
+/** Two recipes, pasted one after the other, may each have a list of the same kind: `JSON.parse` keeps only the last. */
+function givenTwice(at: JsonPath): string {
+  const [kind, index, ...keys] = at
+  const place = index === undefined ? '' : `${kind}[${index}]: `
+  return `${place}${keys.length > 0 ? keys.join('.') : JSON.stringify(at.at(-1))} is given twice`
 }
 
 function unknownKey(key: string, known: readonly string[]): string {

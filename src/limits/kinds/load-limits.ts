@@ -2,25 +2,21 @@ import { readFile } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { decodeFile, OperatorError, readFailureInWords } from '../../errors.ts'
+import { importModule } from '../../platform/import-module.ts'
+import { locateJson } from '../../platform/json-lines.ts'
 import { clearTimeout, setTimeout } from '../../platform/timers.ts'
-import { importModule } from '../rules/import-module.ts'
-import { type JsonPath, type LineOf, locateJson } from '../rules/json-lines.ts'
 import { checkLimits } from './checked-limits.ts'
 import type { CheckedLimits } from './kinds.ts'
-
-const MODULE_PATIENCE_MS = 10_000
-
-let readings = 0
 
 /**
  * The rules in a `.json` file, or in the default export of an ES module. The module is read again each time, but its imports
  * are not. Rejects with `OperatorError` with a line for each mistake.
  */
 export async function loadLimits(path: string): Promise<CheckedLimits> {
-  const read = path.endsWith('.json') ? parseJson(await readText(path)) : await readModule(path)
-  const checked = checkLimits(read.rules, read.lineOf)
-  const mistakes = [...repeatedMembers(read), ...('mistakes' in checked ? checked.mistakes : [])]
-  if (mistakes.length > 0 || 'mistakes' in checked) throw new OperatorError(mistakes)
+  const checked = path.endsWith('.json')
+    ? checkJson(await readText(path))
+    : checkLimits((await readModule(path)).default)
+  if ('mistakes' in checked) throw new OperatorError(checked.mistakes)
   return checked.limits
 }
 
@@ -31,38 +27,26 @@ async function readText(path: string): Promise<string> {
   return decodeFile(bytes, why => new OperatorError([`the file ${why}`]))
 }
 
-/** Two recipes, pasted one after the other, may each have a list of the same kind: `JSON.parse` keeps only the last. */
-function repeatedMembers({ repeated = [], lineOf }: ReadRules): string[] {
-  return repeated.map(path => {
-    const [kind, index, ...keys] = path
-    const place = index === undefined ? '' : `${kind}[${index}]: `
-    const name = keys.length > 0 ? keys.join('.') : JSON.stringify(path.at(-1))
-    return `line ${lineOf?.(path)}: ${place}${name} is given twice`
-  })
-}
-
-interface ReadRules {
-  readonly rules: unknown
-  /** Known for JSON only. */
-  readonly lineOf?: LineOf | undefined
-  readonly repeated?: readonly JsonPath[]
-}
-
-function parseJson(text: string): ReadRules {
-  const { faultLine, ...located } = locateJson(text)
+function checkJson(text: string) {
+  const json = locateJson(text)
+  let rules: unknown
   try {
-    return { rules: JSON.parse(text), ...located }
+    rules = JSON.parse(text)
   } catch (cause) {
-    throw unreadable(cause, faultLine === undefined ? undefined : `line ${faultLine}`)
+    throw unreadable(cause, json.faultLine === undefined ? undefined : `line ${json.faultLine}`)
   }
+  return checkLimits(rules, json)
 }
 
-async function readModule(path: string): Promise<ReadRules> {
+const MODULE_PATIENCE_MS = 10_000
+
+let readings = 0
+
+async function readModule(path: string): ReturnType<typeof importModule> {
   // Node caches modules by URL, so each reading needs a new one.
   const url = `${pathToFileURL(resolve(path)).href}?reading=${++readings}`
   try {
-    const module = await awaitModule(importModule(url))
-    return { rules: module.default }
+    return await awaitModule(importModule(url))
   } catch (cause) {
     throw unreadable(cause)
   }

@@ -4,8 +4,9 @@ import type { Request } from 'express'
 import { getDomain } from 'tldts'
 import { plainHost } from '../../http/forwarded.ts'
 import { headerValues } from '../../http/headers.ts'
+import { queryValues } from '../../http/query.ts'
 import { memoize } from '../../platform/memoize.ts'
-import { countedAddress, factsOf, queryValues } from './request-facts.ts'
+import { countedAddress, factsOf } from './request-facts.ts'
 import { requireSync } from './require-sync.ts'
 
 export type KeyName =
@@ -64,7 +65,7 @@ const KEY_KINDS: Readonly<Record<string, KeyKind>> = {
   query: {
     argument: 'NAME',
     compile: name => ({
-      find: request => countedAddress(queryValues(request, name)[0] || undefined),
+      find: request => countedAddress(queryValues(request.url, name)[0] || undefined),
       named: namedValue,
     }),
   },

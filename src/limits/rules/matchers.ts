@@ -1,8 +1,9 @@
 import type { Request } from 'express'
 import { headerValues } from '../../http/headers.ts'
+import { queryValues } from '../../http/query.ts'
 import { memoize } from '../../platform/memoize.ts'
 import type { TextTest } from './patterns.ts'
-import { factsOf, queryValues } from './request-facts.ts'
+import { factsOf } from './request-facts.ts'
 import {
   addresses,
   patterns,
@@ -48,7 +49,7 @@ export const matchShape = {
         tests.map(
           ([name, test]) =>
             request =>
-              queryValues(request, name).some(test),
+              queryValues(request.url, name).some(test),
         ),
       ),
     )

@@ -2,7 +2,6 @@ import { isIPv6 } from 'node:net'
 import type { Request } from 'express'
 import { ipKeyGenerator, type RateLimitInfo } from 'express-rate-limit'
 import { requestedHost } from '../../http/forwarded.ts'
-import { queryParameters } from '../../http/query.ts'
 import { pathOf } from '../../http/request-log.ts'
 import type { LimitRule } from './compiled-rule.ts'
 
@@ -89,13 +88,6 @@ export class RequestFacts {
 export function factsOf(request: Request): RequestFacts {
   request.limitFacts ??= new RequestFacts(request)
   return request.limitFacts
-}
-
-/** Every value of a query parameter. A value that cannot be decoded stays as it was sent. */
-export function queryValues(request: Request, name: string): readonly string[] {
-  return queryParameters(request.url)
-    .filter(parameter => parameter.name === name)
-    .map(({ value, sent }) => value ?? sent)
 }
 
 /** What a client with this address is counted by: for IPv6 only the network, as in `2001:db8:0:100::/56`. */

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { locateJson } from '../../../src/limits/rules/json-lines.ts'
+import { locateJson } from '../../../src/platform/json-lines.ts'
 import { SEED } from '../../support/faults.ts'
 
 test('locateJson finds the line of each member, whatever its value is, and none twice', () => {

@@ -3,8 +3,7 @@ import { visit } from 'jsonc-parser'
 /** The path to a part of a JSON text, as in `['bans', 0, 'findtime']`. */
 export type JsonPath = readonly (string | number)[]
 
-/** The line of a part of a JSON text. For a missing part, the line of the nearest part around it. */
-export type LineOf = (path: JsonPath) => number
+export type LocatedJson = ReturnType<typeof locateJson>
 
 /** The lines of the parts of a JSON text. The line of a member is that of its name. */
 export function locateJson(text: string) {
@@ -44,6 +43,7 @@ export function locateJson(text: string) {
     repeated,
     /** The line of the first syntax error; `undefined` if the text only ends too early. */
     faultLine,
+    /** The line of a part. For a missing part, the line of the nearest part around it. */
     lineOf: (path: JsonPath): number => {
       let known = path
       while (known.length > 0 && !lines.has(JSON.stringify(known))) known = known.slice(0, -1)
