@@ -1,4 +1,3 @@
-import { once } from 'node:events'
 import { Worker } from 'node:worker_threads'
 import { ServiceError } from '../../errors.ts'
 import { hrtime, nextTurn, sleep } from '../../platform/timers.ts'
@@ -51,70 +50,53 @@ const PROGRAM = `
   }
   const isEnded = () => Atomics.load(workerData.ended, 0) === 1
   const run = (${createLongRunner})({ open, isEnded })
-  parentPort.on('message', statement => parentPort.postMessage(run(statement)))`
+  parentPort.on('message', statement =>
+    statement === undefined ? parentPort.close() : parentPort.postMessage(run(statement)))`
 
 function readInThreads(path: string): LongLists {
-  const running = new Set<ReadThread>()
-  /** One of each kind, so that its next statement need not wait for the start of another. */
-  const idle = new Map<LongKind, ReadThread>()
-  const gates = { page: createGate(MAX_RUNNING.page), part: createGate(MAX_RUNNING.part) }
+  const lanes = {
+    page: createLane(path, MAX_RUNNING.page),
+    part: createLane(path, MAX_RUNNING.part),
+  }
+  return {
+    rows: (kind, statement) => lanes[kind].rows(statement),
+    close: async () => {
+      await Promise.all([lanes.page.close(), lanes.part.close()])
+    },
+  }
+}
+
+/** Where a thread is, once it was needed. */
+interface Place {
+  thread?: ReturnType<typeof startThread>
+}
+
+/** Up to `most` threads, which stay for later statements. */
+function createLane(path: string, most: number) {
+  const places = Array.from({ length: most }, (): Place => ({}))
+  const free = [...places]
+  const waiting: ((place: Place) => void)[] = []
   let isClosed = false
 
-  async function runInThread(kind: LongKind, statement: LongStatement): Promise<unknown[][]> {
-    if (isClosed) throw new ServiceError('shutting_down')
-    const kept = idle.get(kind)
-    const thread = kept?.isUsable() ? kept : startThread(path)
-    idle.delete(kind)
-    running.add(thread)
-    try {
-      return rowsIn(await thread.ask(statement))
-    } finally {
-      if (!idle.has(kind) && thread.isUsable()) {
-        idle.set(kind, thread)
-        running.delete(thread)
-      } else {
-        void thread.end(new Error('nothing more is asked')).then(() => running.delete(thread))
+  return {
+    rows: async (statement: LongStatement): Promise<unknown[][]> => {
+      const place = free.pop() ?? (await new Promise<Place>(resolve => waiting.push(resolve)))
+      try {
+        if (isClosed) throw new ServiceError('shutting_down')
+        if (!place.thread?.isUsable()) place.thread = startThread(path)
+        return rowsIn(await place.thread.ask(statement))
+      } finally {
+        const next = waiting.shift()
+        if (next === undefined) free.push(place)
+        else next(place)
       }
-    }
-  }
-
-  return {
-    rows: async (kind, statement) => {
-      await gates[kind].enter()
-      return runInThread(kind, statement).finally(gates[kind].leave)
     },
-    close: async () => {
+    close: () => {
       isClosed = true
-      for (const { open } of Object.values(gates)) open()
-      const reason = new ServiceError('shutting_down')
-      const ended = [...running, ...idle.values()].map(thread => thread.end(reason))
-      await Promise.race([Promise.all(ended), sleep(CLOSE_MS, undefined, { ref: false })])
+      return Promise.all(places.map(({ thread }) => thread?.end()))
     },
   }
 }
-
-/** Lets up to `most` in at a time. Others wait. */
-function createGate(most: number) {
-  let inside = 0
-  const waiting: (() => void)[] = []
-  return {
-    enter: async () => {
-      if (inside === most) await new Promise<void>(resolve => waiting.push(resolve))
-      else inside++
-    },
-    leave: () => {
-      const next = waiting.shift()
-      if (next === undefined) inside--
-      else next()
-    },
-    /** Lets in all that wait. */
-    open: () => {
-      for (const next of waiting.splice(0)) next()
-    },
-  }
-}
-
-type ReadThread = ReturnType<typeof startThread>
 
 function startThread(path: string) {
   const ended = new Int32Array(new SharedArrayBuffer(4))
@@ -123,7 +105,6 @@ function startThread(path: string) {
   const worker = new Worker(PROGRAM, { eval: true, execArgv: [], workerData })
   let asked: { resolve(answer: Answer): void; reject(error: unknown): void } | undefined
   let failure: unknown
-  let ending: Promise<unknown> | undefined
 
   function fail(error: unknown): void {
     failure ??= error
@@ -134,28 +115,17 @@ function startThread(path: string) {
   worker.on('message', (answer: Answer) => {
     asked?.resolve(answer)
     asked = undefined
-    worker.unref()
+    // A process waits for no thread that is idle, but for one that is to end.
+    if (failure === undefined) worker.unref()
   })
   worker.on('error', failWith)
-  worker.on('exit', () => failWith(new Error('the thread has ended')))
-
-  async function endOnceAnswered(reason: Error): Promise<void> {
-    const isRunning = asked !== undefined && failure === undefined
-    fail(reason)
-    Atomics.store(ended, 0, 1)
-    if (isRunning) {
-      const late = sleep(CLOSE_MS, undefined, { ref: false })
-      // A thread that fails has ended too.
-      await Promise.race([once(worker, 'message'), once(worker, 'exit'), late]).catch(() => {})
-    }
-    await worker.terminate()
-  }
+  const exited = new Promise(resolve => worker.on('exit', resolve))
+  void exited.then(() => failWith(new Error('the thread has ended')))
 
   return {
     isUsable: () => failure === undefined,
     /** Call it after the answer to the call before. */
     ask: (statement: LongStatement): Promise<Answer> => {
-      if (failure !== undefined) return Promise.reject(failure)
       worker.postMessage(statement)
       worker.ref()
       return new Promise((resolve, reject) => {
@@ -163,12 +133,17 @@ function startThread(path: string) {
       })
     },
     /**
-     * Ends the thread: whatever runs or is asked from now on throws `reason`. First waits for the statement that runs
-     * to end, because terminating a thread within a statement may leave its connection open.
+     * Rejects what is asked, and ends the thread after the statement that runs: terminating it within one may leave its connection
+     * open.
      */
-    end: (reason: Error): Promise<unknown> => {
-      ending ??= endOnceAnswered(reason)
-      return ending
+    end: (): Promise<unknown> => {
+      fail(new ServiceError('shutting_down'))
+      Atomics.store(ended, 0, 1)
+      worker.postMessage(undefined)
+      worker.ref()
+      return Promise.race([exited, sleep(CLOSE_MS, undefined, { ref: false })]).then(() =>
+        worker.terminate(),
+      )
     },
   }
 }
