@@ -57,6 +57,8 @@ const updateWords = ({ wordsFrom, elements }: WordDialect) => `
   WHERE users.id = folded.id AND users.name = folded.name AND users.email = folded.email`
 
 export interface FoldOptions {
+  /** Whether words are made again that these rules made. */
+  readonly isForced?: boolean
   /** Called after each step. */
   readonly onStep?: ((progress: FoldingProgress) => void) | undefined
   /** Whether the process does other work, which gets at least half of the time. */
@@ -64,17 +66,14 @@ export interface FoldOptions {
   readonly signal?: AbortSignal | undefined
 }
 
-/** Whether older rules made the words of some users. */
-export async function areWordsOlder({ read }: Pick<Statements, 'read'>): Promise<boolean> {
-  return Boolean((await read(IS_OLDER))[0]?.[0])
-}
-
-/** Makes the words of all users by the rules of this release, in batches, and writes those that differ. */
+/** If older rules made the words of users, makes them by the rules of this release, in batches, and writes those that differ. */
 export async function foldWords(
   { read, transaction }: Statements,
   dialect: WordDialect,
-  { onStep, isBeside = false, signal }: FoldOptions = {},
+  { isForced = false, onStep, isBeside = false, signal }: FoldOptions = {},
 ): Promise<void> {
+  const [[isOlder] = []] = await read(IS_OLDER)
+  if (!isForced && !isOlder) return
   const [[lastId] = [0]] = await read<[number]>(`SELECT ${GREATEST_ID}`)
   const select = selectAfter(dialect, USERS_A_STEP)
   for (let after: string | undefined = LEAST_ID; after !== undefined; ) {
@@ -88,11 +87,9 @@ export async function foldWords(
     const through = Number(users.at(-1)?.[0])
     if (users.length > 0) onStep?.({ isComplete: false, through, lastId })
     after = users[USERS_A_STEP - 1]?.[0]
-    if (after !== undefined) {
-      // Without any pause a signal would not be seen. A process that does nothing else must not end meanwhile.
-      const pauseMs = isBeside ? performance.now() - startedAt : 0
-      await sleep(pauseMs, undefined, { ref: !isBeside, ...(signal && { signal }) })
-    }
+    // Without any pause a signal would not be seen. A process that does nothing else must not end meanwhile.
+    const pauseMs = isBeside ? performance.now() - startedAt : 0
+    await sleep(pauseMs, undefined, { ref: !isBeside, ...(signal && { signal }) })
   }
   await transaction(() => ask(NOTE_RULES), { writes: 0 })
   if (lastId > 0) onStep?.({ isComplete: true, through: lastId, lastId })
@@ -130,8 +127,8 @@ function sorted(words: string): string {
 }
 
 /**
- * Makes the words of all users again beside the other work of a storage, if older rules made them. Begins at once if progress is
- * to be reported; otherwise another process does it.
+ * Makes the words of users again beside the other work of a storage, if older rules made them. Begins at once if progress is to be
+ * reported; otherwise another process does it.
  */
 export function foldWordsBeside(
   statements: Statements,
@@ -149,16 +146,14 @@ export function foldWordsBeside(
   }
 
   async function fold(): Promise<void> {
-    for (let hasWarned = false; !signal.aborted; ) {
+    for (let hasWarned = false; ; ) {
       try {
-        if (await areWordsOlder(statements)) {
-          await foldWords(statements, dialect, { onStep: report, isBeside: true, signal })
-        }
-        return
+        return await foldWords(statements, dialect, { onStep: report, isBeside: true, signal })
       } catch (error) {
-        if (signal.aborted || isOf(error, ['shutting_down'])) return
-        if (!hasWarned && !isOf(error, PASSING)) onWarning?.(FAILED, error)
-        hasWarned ||= !isOf(error, PASSING)
+        if (signal.aborted) return
+        const mayPass = error instanceof ServiceError && PASSING.includes(error.code)
+        if (!mayPass && !hasWarned) onWarning?.(FAILED, error)
+        hasWarned ||= !mayPass
         await sleep(RETRY_MS, undefined, { signal, ref: false }).catch(() => {})
       }
     }
@@ -172,8 +167,4 @@ export function foldWordsBeside(
       await folding
     },
   }
-}
-
-function isOf(error: unknown, codes: readonly string[]): boolean {
-  return error instanceof ServiceError && codes.includes(error.code)
 }

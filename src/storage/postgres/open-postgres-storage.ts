@@ -7,7 +7,7 @@ import { createCopyStore } from '../create-copy-store.ts'
 import { createSigningKeys } from '../create-signing-keys.ts'
 import { createWebhookStore } from '../create-webhook-store.ts'
 import type { MigrateOptions, MigrationStatus } from '../database-tasks.ts'
-import { areWordsOlder, foldWords, foldWordsBeside } from '../fold-words.ts'
+import { foldWords, foldWordsBeside } from '../fold-words.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { reportingCommits } from '../storage-report.ts'
 import { UnusableDatabase } from '../unusable-database.ts'
@@ -101,15 +101,14 @@ export async function withConnections<T>(
 /** Brings the schema and the words of users to this release. */
 export function migrateDatabase(
   location: PostgresLocation,
-  { reindex, newFeed, onFolding, signal }: MigrateOptions = {},
+  { reindex = false, newFeed, onFolding, signal }: MigrateOptions = {},
 ): Promise<void> {
   return withConnections(location, async connections => {
     await migratePostgres({ connections, now: Date.now })
     await refuseUnfinishedCopy(connections)
     if (newFeed) await connections.write(EXPIRE_CURSORS)
-    const statements = createPostgresSharedStatements(connections)
-    if (!reindex && !(await areWordsOlder(statements))) return
-    await foldWords(statements, POSTGRES_WORDS, { onStep: onFolding, signal })
+    const folding = { isForced: reindex, onStep: onFolding, signal }
+    await foldWords(createPostgresSharedStatements(connections), POSTGRES_WORDS, folding)
   })
 }
 

@@ -9,17 +9,22 @@ export const SQLITE_WORDS: WordDialect = {
   noteChange: 'UPDATE users_summary SET revision = revision + 1',
 }
 
-const REBUILD = `INSERT INTO users_words (users_words) VALUES ('rebuild')`
+/** Makes the index of words anew from the words of all users. Other writes wait meanwhile. */
+export const REBUILD_INDEX = `INSERT INTO users_words (users_words) VALUES ('rebuild')`
 
-const OPTIMIZE = `INSERT INTO users_words (users_words) VALUES ('optimize')`
+/** Makes the index of words as small as it can be, without what deleted users had. */
+export const OPTIMIZE_INDEX = `INSERT INTO users_words (users_words) VALUES ('optimize')`
 
 /** Each word of the index with the id of a user. Its own check needs to write. */
 const CREATE_VIEW = `
   CREATE VIRTUAL TABLE IF NOT EXISTS temp.indexed_words USING fts5vocab(main, users_words, instance)`
 
-/** If each indexed word is one of its user, and there are as many as the users have, then all are there. */
+/**
+ * If each indexed word is one of its user, and there are as many as the users have, then all are there. No rules make a user without
+ * words: whoever wrote one may have left it out of the index, and FTS5 deletes none that is not there.
+ */
 const IS_WRONG = `
-  SELECT EXISTS (
+  SELECT EXISTS (SELECT 1 FROM users WHERE words = '') OR EXISTS (
       SELECT 1 FROM temp.indexed_words LEFT JOIN users ON users.id = doc
       WHERE coalesce(instr(' ' || words || ' ', ' ' || term || ' '), 0) = 0
     ) OR (SELECT count(*) FROM temp.indexed_words) <>
@@ -29,16 +34,6 @@ const IS_WRONG = `
 export function isIndexWrong(database: Database): boolean {
   database.exec(CREATE_VIEW)
   return database.prepare(IS_WRONG).pluck().get() === 1
-}
-
-/** Makes the index of words anew from the words of all users. Other writes wait meanwhile. */
-export function rebuildIndex(database: Database): void {
-  database.exec(REBUILD)
-}
-
-/** Makes the index of words as small as it can be, without what deleted users had. */
-export function optimizeIndex(database: Database): void {
-  database.exec(OPTIMIZE)
 }
 
 /** The expression of FTS5 for users whose words begin with all of `asked`. */

@@ -10,7 +10,7 @@ import {
 } from '../inspect-database.ts'
 import { syncRecovered } from '../open-sqlite.ts'
 import { DAMAGED, EMPTY } from '../sqlite-errors.ts'
-import { optimizeIndex } from '../sqlite-words.ts'
+import { OPTIMIZE_INDEX } from '../sqlite-words.ts'
 
 /**
  * Returns the free pages of a database to the file system. The file keeps its inode, permissions and journal mode. VACUUM
@@ -36,7 +36,7 @@ export async function compactDatabase(link: string) {
       throw new UnusableDatabase(DAMAGED, { isFault: true })
     }
     // The index of words keeps those of deleted users otherwise.
-    optimizeIndex(database)
+    database.exec(OPTIMIZE_INDEX)
     database.exec('VACUUM')
     // Does nothing if the database is not in WAL.
     database.pragma('wal_checkpoint(TRUNCATE)')

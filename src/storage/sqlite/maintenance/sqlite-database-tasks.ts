@@ -1,14 +1,14 @@
 import { resolve } from 'node:path'
 import { reportFault } from '../../check-rules.ts'
 import type { DatabaseTasks } from '../../database-tasks.ts'
-import { areWordsOlder, foldWords } from '../../fold-words.ts'
+import { foldWords } from '../../fold-words.ts'
 import { migrationsFor, statusOf } from '../../migrations.ts'
 import { inspect, requireFile, requireThere, START_PATIENCE_MS } from '../inspect-database.ts'
 import { openSqlite } from '../open-sqlite.ts'
 import { explainErrors } from '../sqlite-errors.ts'
 import { createLoneStatements } from '../sqlite-statements.ts'
 import { expireCursors } from '../sqlite-user-changes.ts'
-import { isIndexWrong, rebuildIndex, SQLITE_WORDS } from '../sqlite-words.ts'
+import { isIndexWrong, REBUILD_INDEX, SQLITE_WORDS } from '../sqlite-words.ts'
 import { backupDatabase } from './backup-database.ts'
 import { compactDatabase } from './compact-database.ts'
 import { examine } from './find-faults.ts'
@@ -19,17 +19,16 @@ export function createSqliteDatabaseTasks(path: string): DatabaseTasks {
   const now = Date.now
   return {
     name: path,
-    migrate: async ({ reindex, newFeed, onFolding, signal } = {}) => {
+    migrate: async ({ reindex = false, newFeed, onFolding, signal } = {}) => {
       requireFile(path)
       const database = await openSqlite({ path, now })
       try {
         await explainErrors(async () => {
           database.pragma(`busy_timeout = ${START_PATIENCE_MS}`)
           if (newFeed) expireCursors(database)
-          if (reindex && isIndexWrong(database)) rebuildIndex(database)
-          const statements = createLoneStatements(database)
-          if (!reindex && !(await areWordsOlder(statements))) return
-          await foldWords(statements, SQLITE_WORDS, { onStep: onFolding, signal })
+          if (reindex && isIndexWrong(database)) database.exec(REBUILD_INDEX)
+          const folding = { isForced: reindex, onStep: onFolding, signal }
+          await foldWords(createLoneStatements(database), SQLITE_WORDS, folding)
         })
       } finally {
         database.close()
