@@ -1,25 +1,25 @@
 import type { UserFilters, UserQuery, UserSelection, UserSort } from '../users/user-repository.ts'
-import { type Criterion, type FilterName, MAX_SORTED_USERS } from './list-plan.ts'
+import { type Asking, type Criterion, type FilterName, MAX_SORTED_USERS } from './list-plan.ts'
 
 /** How one statement reads users. */
 export interface Reading {
   readonly asked: UserQuery
-  readonly purpose: 'page' | 'count'
-  /** The users of these criteria are found first, and then sorted. */
+  /** The users of these criteria are found first, and then sorted. Without any, users are read in the order of the list. */
   readonly first: readonly Criterion[]
   /** Whether it reads few users, whatever the values are. */
   readonly isShort: boolean
 }
 
-/** What users are asked for, in any order. */
-export type Asking = Pick<UserSelection, 'filters' | 'words'>
-
 /** What users are read from. */
 export interface Source {
   readonly from: string
   readonly conditions: readonly string[]
+}
+
+/** Those of a page. */
+export interface PageSource extends Source {
   /** The conditions of the ranges that together hold all users after the start. */
-  readonly ranges: readonly (readonly string[])[]
+  readonly ranges: readonly string[]
   /** The columns of the order. */
   readonly order: readonly string[]
 }
@@ -48,11 +48,13 @@ export interface ListDialect {
   criteriaToCount(selection: UserSelection): readonly (readonly Criterion[])[]
   /** Counts the users that match some criteria, as `countFew` does. */
   selectFew(criteria: readonly Criterion[]): string
-  /** Selects the ids of the users that match some criteria, which are few, by an index. */
-  selectIds(criteria: readonly Criterion[]): string
+  /** The condition for the users that match some criteria, which are few, by an index. */
+  isAmong(criteria: readonly Criterion[]): string
   /** The condition of a criterion for each user of a scan, for which no index is read. */
   testOf(criterion: Criterion): string
-  sourceOf(reading: Reading): Source
+  pageOf(reading: Reading): PageSource
+  /** All that match. */
+  matchesOf(reading: Reading): Source
   /** Whether a page looks only at the next users of its order, among which too few may have the words. */
   areWordsFar(selection: UserSelection, first: readonly Criterion[]): boolean
   /** SQL for the sort key of the last user within the limit. */

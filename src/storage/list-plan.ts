@@ -5,6 +5,9 @@ export type FilterName = keyof UserFilters
 /** What a user must match. */
 export type Criterion = FilterName | 'words'
 
+/** What users are asked for, in any order. */
+export type Asking = Pick<UserSelection, 'filters' | 'words'>
+
 /** The column of each filter, which has an index. */
 export const FILTER_COLUMNS: Readonly<Record<FilterName, UserSort['by']>> = {
   ids: 'id',
@@ -26,6 +29,15 @@ export function namesOf(filters: UserFilters): readonly FilterName[] {
   return FILTER_NAMES.filter(name => filters[name] !== undefined)
 }
 
+/** All that a user must match. */
+export function criteriaOf({ filters, words }: Asking): readonly Criterion[] {
+  return [...wordsIn(words), ...namesOf(filters)]
+}
+
+function wordsIn(words: Asking['words']): readonly 'words'[] {
+  return words.length > 0 ? ['words'] : []
+}
+
 /** The filter that names few users, if there is one: they are found first, and all of them sorted. */
 export function fewOf({ filters }: Pick<UserSelection, 'filters'>): readonly ('ids' | 'emails')[] {
   if (filters.ids !== undefined) return ['ids']
@@ -37,6 +49,11 @@ export function rangesOf(filters: UserFilters): readonly (readonly FilterName[])
   const names = namesOf(filters).filter(name => name !== 'ids' && name !== 'emails')
   const columns = new Set(names.map(name => FILTER_COLUMNS[name]))
   return [...columns].map(column => names.filter(name => FILTER_COLUMNS[name] === column))
+}
+
+/** What each index may tell of the users that are asked for. */
+export function indexesOf({ filters, words }: Asking): readonly (readonly Criterion[])[] {
+  return [...wordsIn(words).map(name => [name]), ...rangesOf(filters)]
 }
 
 /** Whether an index has the users of its filter in the order of a sort. Those with one name are in the order of their ids. */

@@ -1,13 +1,14 @@
 import { lastIdOf, MAX_ID, withoutLastUser } from '../users/stored-user.ts'
 import type { ScannedUsers, UserPage, UserQuery, UserScan } from '../users/user-repository.ts'
-import { type Asking, type ListDialect, orderOf, type Reading, whereSql } from './list-dialect.ts'
+import { type ListDialect, orderOf, type Reading, whereSql } from './list-dialect.ts'
 import {
+  type Asking,
   type Criterion,
+  criteriaOf,
   fewOf,
+  indexesOf,
   isPageOfIndex,
   MAX_SORTED_USERS,
-  namesOf,
-  rangesOf,
 } from './list-plan.ts'
 import { type Asked, ask, type Program } from './programs.ts'
 
@@ -50,6 +51,12 @@ export function createListPrograms(dialect: ListDialect) {
     return few.length > 0 ? few : yield* leastOf(query, dialect.criteriaToCount(query))
   }
 
+  /** The same for a whole list, in whatever order. */
+  function* findFew(asking: Asking): Program<readonly Criterion[]> {
+    const few = fewOf(asking)
+    return few.length > 0 ? few : yield* leastOf(asking, indexesOf(asking))
+  }
+
   return {
     /** Whether a page reads few users, whatever the values are. */
     isShort: (query: UserQuery) => isPageOfIndex(query, dialect.maxSkipped),
@@ -63,17 +70,13 @@ export function createListPrograms(dialect: ListDialect) {
       return isDone ? page : yield* readPage(query, ['words'])
     },
 
-    *findFew(asking: Asking): Program<readonly number[] | undefined> {
-      const first = fewOf(asking)
-      const found = first.length > 0 ? first : yield* leastOf(asking, criteriaOf(asking))
-      if (found.length === 0) return undefined
-      const { sql, values } = statementOf(dialect.selectIds(found), dialect.valuesOf(asking))
-      const rows = yield* ask<[number]>(sql, values)
-      return rows.map(([id]) => id).toSorted((one, other) => one - other)
-    },
+    /** The same of a part of a whole list. */
+    isShortScan: (scan: UserScan) =>
+      scan.afterId > 0 || fewOf(scan).length > 0 || indexesOf(scan).length === 0,
 
     *scan(scan: UserScan): Program<ScannedUsers> {
-      const { sql, values } = scanStatement(dialect, scan)
+      const few = scan.afterId > 0 ? [] : yield* findFew(scan)
+      const { sql, values } = scanStatement(dialect, scan, few)
       const [row] = yield* ask<ScanRow>(sql, values)
       const [lines, digests, nextAfterId] = row as ScanRow
       return { lines, digests: JSON.parse(digests), nextAfterId: nextAfterId ?? undefined }
@@ -97,15 +100,14 @@ export function pageStatement(
 ): Asked {
   const isShort = isPageOfIndex(query, dialect.maxSkipped)
   const { sort, withTotal, start, limit } = query
-  const reading: Reading = { asked: query, purpose: 'page', first, isShort }
-  const { from, conditions, ranges, order } = dialect.sourceOf(reading)
+  const reading: Reading = { asked: query, first, isShort }
+  const { from, conditions, ranges, order } = dialect.pageOf(reading)
   const columns = `${dialect.columns}, ${dialect.sortKeys[sort.by]} AS sort_key`
   const rows = ranges
-    .map(range => `SELECT ${columns} FROM ${from}${whereSql([...range, ...conditions])}`)
+    .map(range => `SELECT ${columns} FROM ${from}${whereSql([range, ...conditions])}`)
     .join(' UNION ALL ')
-  const total = withTotal ? countSql(dialect, { ...reading, purpose: 'count' }) : 'NULL'
   const sql = `
-    SELECT ${dialect.json}, count(*), (${dialect.selectRevision}), (${total}),
+    SELECT ${dialect.json}, count(*), (${dialect.selectRevision}), (${withTotal ? countSql(dialect, reading) : 'NULL'}),
       ${sort.by === 'id' ? 'NULL' : dialect.lastKeyOf(query)}
     FROM (${dialect.cut(`${rows} ORDER BY ${orderOf(order, sort)}`, query, isShort)}) AS page`
   // As a literal with three dots it takes 3 µs more, a tenth of the time of a page of one user.
@@ -113,10 +115,9 @@ export function pageStatement(
 }
 
 function countSql(dialect: ListDialect, reading: Reading): string {
-  const { filters, words } = reading.asked
-  if (words.length === 0 && namesOf(filters).length === 0)
+  if (criteriaOf(reading.asked).length === 0)
     return 'SELECT CAST(sum(user_count) AS bigint) FROM users_summary'
-  const { from, conditions } = dialect.sourceOf(reading)
+  const { from, conditions } = dialect.matchesOf(reading)
   return `SELECT count(*) FROM ${from}${whereSql(conditions)}`
 }
 
@@ -130,26 +131,22 @@ export function countsStatement(
   return statementOf(`SELECT ${counts.join(', ')}`, dialect.valuesOf(asking))
 }
 
-/** What an index may tell of the users that are asked for. */
-function criteriaOf({ filters, words }: Asking): readonly (readonly Criterion[])[] {
-  return [...(words.length > 0 ? [['words'] as const] : []), ...rangesOf(filters)]
-}
-
 /** The row of a scan. */
 type ScanRow = readonly [lines: string, digests: string, nextAfterId: number | null]
 
-/** The next users are read whatever they match, so that no scan reads more of them. */
-function scanStatement(dialect: ListDialect, scan: UserScan): Asked {
-  const { filters, words, afterId, limit, withDigests = false } = scan
-  const { ids, ...others } = filters
-  const criteria = [...(words.length > 0 ? ['words' as const] : []), ...namesOf(others)]
-  const tests = criteria.map(dialect.testOf)
+/** Reads the users of the criteria `few`, or otherwise the next ones whatever they match, so that no scan reads more of them. */
+function scanStatement(dialect: ListDialect, scan: UserScan, few: readonly Criterion[]): Asked {
+  const { afterId, limit, withDigests = false } = scan
+  const others = criteriaOf(scan).filter(name => !few.includes(name))
+  const tests = others.map(dialect.testOf)
   const matching = tests.length > 0 ? ` FILTER (${whereSql(tests)})` : ''
-  const next =
-    ids === undefined
-      ? `id > @after_id AND id <= ${MAX_ID} ORDER BY id LIMIT @limit`
-      : `${dialect.testOf('ids')} ORDER BY id`
-  const last = ids === undefined ? 'CASE WHEN count(*) = @limit THEN max(id) END' : 'NULL'
+  const [next, last] =
+    few.length > 0
+      ? [`${dialect.isAmong(few)} ORDER BY id`, 'NULL']
+      : [
+          `id > @after_id AND id <= ${MAX_ID} ORDER BY id LIMIT @limit`,
+          'CASE WHEN count(*) = @limit THEN max(id) END',
+        ]
   const sql = `
     SELECT coalesce(${dialect.lines}${matching}, ''),
       ${withDigests ? `coalesce(${dialect.digests}${matching}, '[]')` : `'[]'`}, ${last}

@@ -108,8 +108,9 @@ export interface UserQuery extends UserSelection {
 
 /** A part of the list of all users in the order of their ids: those of the next `limit` users after `afterId` that match. */
 export interface UserScan extends Pick<UserSelection, 'filters' | 'words'> {
+  /** 0 for the first part, which has all that match, if an index tells soon that they are few: at most 10,000. */
   readonly afterId: number
-  /** How many users are looked at. A scan by `filters.ids` looks at these alone, all of them. */
+  /** How many users are looked at. */
   readonly limit: number
   readonly withDigests?: boolean
 }
@@ -200,14 +201,9 @@ export interface UserRepository {
   list(query: UserQuery): Promise<UserPage>
 
   /**
-   * The ids of the users that match one of the filters, or the words, in their order, if an index tells soon that they are few;
-   * otherwise `undefined`. They may be any users that match no other filter. Throws as `list` does.
+   * Takes milliseconds, whatever the filters and words are; the first part throws as `list` does. Whoever scans part after part
+   * holds nothing in between.
    */
-  findFew(
-    selection: Pick<UserSelection, 'filters' | 'words'>,
-  ): Promise<readonly number[] | undefined>
-
-  /** Takes milliseconds, whatever the filters and words are. Whoever scans part after part holds nothing in between. */
   scan(scan: UserScan): Promise<ScannedUsers>
 
   /** New with each change of any user that clients can see, and unique among all databases: printable ASCII without quotes. */

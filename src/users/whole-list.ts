@@ -6,7 +6,7 @@ import { parseWholeList } from './list-query.ts'
 import type { ScannedUsers, UserRepository, UserScan } from './user-repository.ts'
 
 /** What a whole list is read from. */
-export type ScannedRepository = Pick<UserRepository, 'findFew' | 'scan'>
+export type ScannedRepository = Pick<UserRepository, 'scan'>
 
 /** One object a line: https://github.com/ndjson/ndjson-spec. */
 export const NDJSON_TYPE = 'application/x-ndjson'
@@ -34,20 +34,11 @@ export async function* readWholeList(
   users: ScannedRepository,
   asked: Pick<UserScan, 'filters' | 'words' | 'withDigests'>,
 ): AsyncGenerator<ScannedUsers> {
-  const { filters, words } = asked
-  const isFiltered = words.length > 0 || Object.values(filters).some(value => value !== undefined)
-  const few = isFiltered ? await users.findFew(asked) : undefined
-  const scan = (part: Partial<UserScan>) =>
-    users.scan({ ...asked, afterId: 0, limit: PART_USERS, ...part })
-  if (few !== undefined) {
-    for (let at = 0; at < few.length; at += PART_USERS)
-      yield await scan({ filters: { ...filters, ids: few.slice(at, at + PART_USERS) } })
-    return
-  }
-  for (let next: Promise<ScannedUsers> | undefined = scan({}); next !== undefined; ) {
+  const scan = (afterId: number) => users.scan({ ...asked, afterId, limit: PART_USERS })
+  for (let next: Promise<ScannedUsers> | undefined = scan(0); next !== undefined; ) {
     const part: ScannedUsers = await next
     // It is read while this one is used. Whoever uses it may end before that.
-    next = part.nextAfterId === undefined ? undefined : scan({ afterId: part.nextAfterId })
+    next = part.nextAfterId === undefined ? undefined : scan(part.nextAfterId)
     next?.catch(() => {})
     yield part
   }

@@ -71,7 +71,7 @@ export function idsOf(json: string): number[] {
 
 /** The ids of a whole list. */
 export async function idsOfWhole(
-  users: Pick<UserRepository, 'findFew' | 'scan'>,
+  users: Pick<UserRepository, 'scan'>,
   asked: Pick<UserQuery, 'words' | 'filters'>,
 ): Promise<number[]> {
   const found: number[] = []

@@ -5,6 +5,7 @@ import {
   countFew,
   type ListDialect,
   orderOf,
+  type PageSource,
   type Reading,
   SORT_COLUMNS,
   type Source,
@@ -13,11 +14,10 @@ import {
 } from '../list-dialect.ts'
 import {
   type Criterion,
-  FILTER_COLUMNS,
+  criteriaOf,
   type FilterName,
+  indexesOf,
   MAX_SORTED_USERS,
-  namesOf,
-  rangesOf,
 } from '../list-plan.ts'
 import { REPRESENTATION, representationOf, SELECT_REVISION } from './user-reads.ts'
 
@@ -75,26 +75,22 @@ export const postgresListDialect: ListDialect = {
     words: words.map(word => `'${word}':*`).join(' & '),
   }),
 
-  criteriaToCount: ({ sort, filters, words }) => {
-    if (filters.name !== undefined) return []
-    const ranges = rangesOf(filters)
-    const isSorted = ranges.some(([name]) => name && FILTER_COLUMNS[name] === sort.by)
-    return [
-      ...(words.length > 0 ? [['words'] as const] : []),
-      ...(isSorted ? [] : ranges.slice(0, 1)),
-    ]
-  },
+  criteriaToCount: asking => (asking.filters.name === undefined ? indexesOf(asking) : []),
 
   selectFew: criteria =>
     criteria.includes('words')
       ? SELECT_FEW_WITH_WORDS
       : countFew('users', conditionsOf(criteria, 'found')),
 
-  selectIds: criteria => `SELECT id FROM users${whereSql(conditionsOf(criteria, 'found'))}`,
+  // As an array: PostgreSQL does not know that they are few.
+  isAmong: criteria =>
+    `id = ANY (ARRAY(SELECT id FROM users${whereSql(conditionsOf(criteria, 'found'))}))`,
 
   testOf: criterion => conditionsOf([criterion], 'ordered')[0] as string,
 
-  sourceOf,
+  pageOf,
+
+  matchesOf: reading => matching(reading, 'found'),
 
   areWordsFar,
 
@@ -128,24 +124,20 @@ function areWordsFar({ filters, words }: UserSelection, first: readonly Criterio
   return first.length === 0 && words.length > 0 && filters.name === undefined
 }
 
-function sourceOf(reading: Reading): Source {
-  const { asked, purpose, first, isShort } = reading
-  if (purpose === 'count') return { ...matching(reading, 'found'), ranges: [[]], order: [] }
+function pageOf(reading: Reading): PageSource {
+  const { asked, first, isShort } = reading
   // The index of a name has its users in the order of their ids, whatever the sort.
   if (isShort && first.length === 0 && asked.filters.name !== undefined) {
     const place = placeOf(asked, { ...asked.sort, by: 'name' }, '@name')
     return { from: 'users', conditions: [IN_NAMES], ...place }
   }
-  const place = placeOf(asked, asked.sort)
-  const page = { ...matching(reading, 'ordered'), ...place }
+  const page = { ...matching(reading, 'ordered'), ...placeOf(asked, asked.sort) }
   return areWordsFar(asked, first) ? amongNext(asked, page) : page
 }
 
 /** What has the users of `first`, and the conditions of the other criteria. */
-function matching({ asked, first }: Reading, read: Read): Pick<Source, 'from' | 'conditions'> {
-  const names: readonly Criterion[] = namesOf(asked.filters)
-  const criteria = asked.words.length > 0 ? ['words' as const, ...names] : names
-  const others = criteria.filter(name => !first.includes(name))
+function matching({ asked, first }: Reading, read: Read): Source {
+  const others = criteriaOf(asked).filter(name => !first.includes(name))
   // Planned on its own, so that PostgreSQL does not read the whole list in its order to find few users.
   const few = `(SELECT ${LISTED} FROM users${whereSql(conditionsOf(first, 'found'))} OFFSET 0) AS users`
   return { from: first.length === 0 ? 'users' : few, conditions: conditionsOf(others, read) }
@@ -154,17 +146,17 @@ function matching({ asked, first }: Reading, read: Read): Pick<Source, 'from' | 
 /** The columns of a sort, and the condition of what comes after the start. */
 function placeOf({ filters, start }: UserQuery, sort: UserSort, startKey = '@key') {
   const order = columnsOf(sort.by, SORT_KEYS[sort.by])
-  if ('offset' in start) return { order, ranges: [[]] }
+  if ('offset' in start) return { order, ranges: ['true'] }
   const key = startOf(sort, filters, { least: 'least', greatest: 'greatest', key: startKey })
   const position = order.map(column => (column === 'id' ? '@id' : key))
-  return { order, ranges: [[`(${order}) ${sort.descending ? '<' : '>'} (${position})`]] }
+  return { order, ranges: [`(${order}) ${sort.descending ? '<' : '>'} (${position})`] }
 }
 
 /** The same page, of which only the next users in its order are looked at. */
-function amongNext({ sort }: UserQuery, page: Source): Source {
-  const inOrder = `${whereSql(page.ranges.flat())} ORDER BY ${orderOf(page.order, sort)}`
+function amongNext({ sort }: UserQuery, page: PageSource): PageSource {
+  const inOrder = `${whereSql(page.ranges)} ORDER BY ${orderOf(page.order, sort)}`
   const next = `SELECT ${LISTED} FROM users${inOrder} LIMIT ${WALKED_USERS}`
-  return { ...page, from: `(${next}) AS users`, ranges: [[]] }
+  return { ...page, from: `(${next}) AS users`, ranges: ['true'] }
 }
 
 function conditionsOf(criteria: readonly Criterion[], read: Read): readonly string[] {

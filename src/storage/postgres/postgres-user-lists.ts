@@ -30,7 +30,7 @@ const lists = createListPrograms(postgresListDialect)
 export function createPostgresUserLists(
   connections: Connections,
   { maxListMs = MAX_LIST_MS } = {},
-): Pick<UserReads, 'list' | 'findFew' | 'scan'> {
+): Pick<UserReads, 'list' | 'scan'> {
   const runShort = <T>(program: Program<T>, isPrepared: boolean): Promise<T> =>
     runAwaited(program, (sql, values) => {
       const statement = isPrepared ? { name: `list_${hash('sha1', sql)}`, text: sql } : sql
@@ -53,9 +53,8 @@ export function createPostgresUserLists(
         ? runShort(lists.readShort(query), isUsual(query))
         : runLong(() => lists.readLong(query)),
 
-    findFew: asking => runLong(() => lists.findFew(asking)),
-
-    scan: scan => runShort(lists.scan(scan), false),
+    scan: scan =>
+      lists.isShortScan(scan) ? runShort(lists.scan(scan), false) : runLong(() => lists.scan(scan)),
   }
 }
 

@@ -58,7 +58,7 @@ const FIND_REVISION: Statement = { name: 'find_revision', text: SELECT_REVISION 
 type KeyRow = readonly [keyHash: Buffer, fingerprint: string | null, userJson: string | null]
 
 /** The short reads of users. Calls of one turn of the event loop share one query for each kind. */
-export type ShortReads = Omit<UserReads, 'list' | 'findFew' | 'scan' | 'ping'>
+export type ShortReads = Omit<UserReads, 'list' | 'scan' | 'ping'>
 
 /** `ShortReads` on these connections. `steadyNow` is that of `OpenStorageOptions`. */
 export function createShortReads(connections: Connections, steadyNow: () => number): ShortReads {

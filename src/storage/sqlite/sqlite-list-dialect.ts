@@ -1,3 +1,4 @@
+import type { UserQuery } from '../../users/user-repository.ts'
 import {
   COMPARISONS,
   columnsOf,
@@ -7,6 +8,7 @@ import {
   SORT_COLUMNS,
   type Source,
   startOf,
+  whereSql,
 } from '../list-dialect.ts'
 import {
   type Criterion,
@@ -33,14 +35,16 @@ const FILTERS: Readonly<Record<FilterName, string>> = {
   ...COMPARISONS,
 }
 
+type FewName = 'ids' | 'emails'
+
 /** Looks only at these users of the index of words. */
-const HAS_ROWID = {
+const HAS_ROWID: Readonly<Record<FewName, string>> = {
   ids: `users_words.rowid IN ${listed('ids')}`,
   emails: `users_words.rowid IN (SELECT id FROM users WHERE lower(email) IN ${listed('emails')})`,
 }
 
 /** Throws when the time of a list is over. To call it for each user would take longer than to read the user. */
-const IN_TIME = '(users.id % 1009 > 0 OR is_in_time())'
+const IN_TIME = '(id % 1009 > 0 OR is_in_time())'
 
 /** Of one user, without the index: each of `asked` begins one of its words. */
 const HAS_WORDS = `(SELECT min(instr(' ' || words, ' ' || value)) FROM json_each(@asked)) > 0`
@@ -72,14 +76,39 @@ export const sqliteListDialect: ListDialect = {
       ? `SELECT count(*) FROM (${WITH_WORDS} AND (rowid % 1009 > 0 OR is_in_time()) LIMIT ${MAX_SORTED_USERS + 1})`
       : countFew('users', criteria.map(conditionOf)),
 
-  selectIds: criteria =>
+  isAmong: criteria =>
     criteria.includes('words')
-      ? WITH_WORDS
-      : `SELECT id FROM users${indexOf(criteria)} WHERE ${criteria.map(conditionOf).join(' AND ')}`,
+      ? `id IN (${WITH_WORDS})`
+      : `id IN (SELECT id FROM ${withIndex(criteria)}${whereSql(criteria.map(conditionOf))})`,
 
   testOf: criterion => (criterion === 'words' ? HAS_WORDS : conditionOf(criterion)),
 
-  sourceOf,
+  pageOf: reading => {
+    const { asked, first } = reading
+    const { sort, words } = asked
+    const hasWords = words.length > 0
+    const order = columnsOf(sort.by, SORT_KEYS[sort.by], hasWords ? 'users_words.rowid' : 'id')
+    const ranges = rangesAfter(asked)
+    if (hasWords || first.length > 0) {
+      const source = hasWords ? withWords(reading) : amongFew(reading)
+      return { ...source, ranges: [`(${ranges.join(' OR ')})`], order }
+    }
+    // A plus keeps SQLite from finding and sorting all users of a filter where the first few of the list fill the page.
+    const checks = namesOf(asked.filters).map(name =>
+      isInOrder(name, sort) ? conditionOf(name) : `+${conditionOf(name)}`,
+    )
+    return { from: 'users', conditions: inTime(reading, checks), ranges, order }
+  },
+
+  matchesOf: reading => {
+    const { asked, first } = reading
+    if (asked.words.length > 0) return withWords(reading)
+    if (first.length > 0) return amongFew(reading)
+    // Looking up many users of an index takes longer than reading the whole table.
+    const hasMany = rangesOf(asked.filters).length > 1
+    const conditions = inTime(reading, namesOf(asked.filters).map(conditionOf))
+    return { from: hasMany ? 'users NOT INDEXED' : 'users', conditions }
+  },
 
   areWordsFar: () => false,
 
@@ -89,74 +118,53 @@ export const sqliteListDialect: ListDialect = {
   cut: rows => `${rows} LIMIT @limit + 1 OFFSET @offset`,
 }
 
-function sourceOf(reading: Reading): Source {
-  const { asked, isShort } = reading
-  const { sort, filters, words } = asked
-  const hasWords = words.length > 0
-  const names = namesOf(filters)
-  const checks = names.filter(name => !isFound(name, reading)).map(conditionOf)
-  const found = names
-    .filter(name => isFound(name, reading))
-    .map(name => (hasWords ? HAS_ROWID[name as 'ids' | 'emails'] : conditionOf(name)))
-  // A plus keeps SQLite from finding and sorting all users of a filter where the first few of the list fill the page.
-  const others = checks.map(check => (hasWords ? check : `+${check}`))
-  const isTimed = hasWords || !isShort
+/** First, because SQLite asks no further once a condition does not hold. */
+function inTime({ isShort }: Reading, conditions: readonly string[]): readonly string[] {
+  return isShort ? conditions : [IN_TIME, ...conditions]
+}
+
+/** The index of words gives users in the order of ids, so that the first ones are enough for a page. */
+function withWords(reading: Reading): Source {
+  const { filters } = reading.asked
+  const checks = namesOf(filters).map(name =>
+    fewOf(reading.asked).includes(name as FewName) ? HAS_ROWID[name as FewName] : conditionOf(name),
+  )
   return {
-    from: hasWords
-      ? 'users_words CROSS JOIN users ON users.id = users_words.rowid'
-      : `users${indexedSql(reading)}`,
-    conditions: [
-      // First, because SQLite asks no further once a condition does not hold.
-      ...(isTimed ? [IN_TIME] : []),
-      ...(hasWords ? ['users_words MATCH @words'] : []),
-      ...found,
-      ...others,
-    ],
-    ranges: rangesAfter(asked),
-    // The index of words gives users in the order of ids, so that the first ones are enough for a page.
-    order: columnsOf(sort.by, SORT_KEYS[sort.by], hasWords ? 'users_words.rowid' : 'id'),
+    from: 'users_words CROSS JOIN users ON users.id = users_words.rowid',
+    conditions: inTime(reading, ['users_words MATCH @words', ...checks]),
   }
 }
 
-/** Whether the users of a filter are found by an index: that of the first ones, or one that has the order of the list. */
-function isFound(name: FilterName, { asked, purpose, first }: Reading): boolean {
-  if (first.includes(name)) return true
-  if (asked.words.length > 0 || fewOf(asked).length > 0) return false
-  return isInOrder(name, asked.sort) || (purpose === 'count' && first.length === 0)
-}
-
-function indexedSql({ asked, purpose, first }: Reading): string {
-  const [name] = first
-  if (name === undefined) {
-    // Looking up many users of an index takes longer than reading the whole table.
-    const hasMany = purpose === 'count' && rangesOf(asked.filters).length > 1
-    return hasMany ? ' NOT INDEXED' : ''
+/** The limit keeps SQLite from making one query of the two, for which it could choose another index. */
+function amongFew(reading: Reading): Source {
+  const { asked, first } = reading
+  const found = first.map(conditionOf)
+  const others = namesOf(asked.filters).filter(name => !first.includes(name))
+  return {
+    from: `(SELECT * FROM ${withIndex(first)}${whereSql(found)} LIMIT -1) AS few`,
+    conditions: inTime(reading, others.map(conditionOf)),
   }
-  return indexOf(first)
 }
 
 /** SQLite finds users by their ids and e-mails by itself. */
-function indexOf([name]: readonly Criterion[]): string {
-  if (name === 'ids' || name === 'emails') return ''
-  return ` INDEXED BY users_by_${FILTER_COLUMNS[name as FilterName]}`
+function withIndex([name]: readonly Criterion[]): string {
+  if (name === 'ids' || name === 'emails') return 'users'
+  return `users INDEXED BY users_by_${FILTER_COLUMNS[name as FilterName]}`
 }
 
-function rangesAfter(asked: Reading['asked']): Source['ranges'] {
-  const { sort, filters, words, start } = asked
-  if ('offset' in start) return [[]]
+/** The conditions of what comes after the start: any of them holds. */
+function rangesAfter({ sort, filters, words, start }: UserQuery): readonly string[] {
+  if ('offset' in start) return ['true']
   const beyond = sort.descending ? '<' : '>'
   const hasWords = words.length > 0
+  const afterId = `id ${beyond} @id`
   // FTS5 seeks only to an integer, and better-sqlite3 binds numbers as floating point.
-  if (sort.by === 'id' && hasWords) return [[`users_words.rowid ${beyond} CAST(@id AS INTEGER)`]]
-  const plus = fewOf(asked).length > 0 && !hasWords ? '+' : ''
-  const afterId = `${plus}id ${beyond} @id`
-  if (sort.by === 'id') return [[afterId]]
-  const key = `${plus}${SORT_KEYS[sort.by]}`
+  if (sort.by === 'id')
+    return [hasWords ? `users_words.rowid ${beyond} CAST(@id AS INTEGER)` : afterId]
+  const key = SORT_KEYS[sort.by]
   const afterKey = `${key} ${beyond} ${startOf(sort, filters, { least: 'min', greatest: 'max' })}`
-  if (sort.by === 'email') return [[afterKey]]
   // For (key, id) > (@key, @id) SQLite seeks by the first column only, and would read all users with the same name.
-  const sameKey = [`${key} = @key`, afterId]
-  return hasWords ? [[`(${sameKey.join(' AND ')} OR ${afterKey})`]] : [sameKey, [afterKey]]
+  return sort.by === 'email' ? [afterKey] : [`${key} = @key AND ${afterId}`, afterKey]
 }
 
 function conditionOf(criterion: Criterion): string {

@@ -18,7 +18,7 @@ const lists = createListPrograms(sqliteListDialect)
 export function createSqliteUserLists(
   { database, view }: Pick<SqliteParts, 'database' | 'view'>,
   longLists: LongLists,
-): Pick<UserReads, 'list' | 'findFew' | 'scan'> {
+): Pick<UserReads, 'list' | 'scan'> {
   const query = createStatementRunner(database)
   const readAtOnce = <T>(program: Program<T>) => view.read(() => runAtOnce(program, query))
   const listLong = through(createCallGate(MAX_WAITING), (asked: UserQuery) =>
@@ -35,8 +35,6 @@ export function createSqliteUserLists(
   return {
     list: async asked =>
       lists.isShort(asked) ? readAtOnce(lists.readShort(asked)) : listLong(asked),
-
-    findFew: asking => runLong('part', lists.findFew(asking)),
 
     scan: scan => runLong('part', lists.scan(scan)),
   }

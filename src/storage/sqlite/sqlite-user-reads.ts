@@ -26,7 +26,7 @@ const SELECT_KEY = `
 /** Reads of the table `users` of SQLite that take less than a millisecond. They run at once. */
 export function createSqliteUserReads(
   parts: Pick<SqliteParts, 'database' | 'view' | 'steadyNow'>,
-): Omit<UserReads, 'list' | 'findFew' | 'scan'> {
+): Omit<UserReads, 'list' | 'scan'> {
   const { database, view, steadyNow } = parts
   const { read } = view
   const select = database.prepare<[number], string>(SELECT).pluck()
