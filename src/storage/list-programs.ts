@@ -33,28 +33,17 @@ export function createListPrograms(dialect: ListDialect) {
     return pageOf(row as ListRow, query)
   }
 
-  /** Those of some criteria whose users are the fewest; none if all of them have many. */
-  function* leastOf(
+  /** The criteria whose users are found first: those that name few, or those of `counted` that the fewest match, if these are few. */
+  function* findFirst(
     asking: Asking,
     counted: readonly (readonly Criterion[])[],
   ): Program<readonly Criterion[]> {
-    if (counted.length === 0) return []
+    const few = fewOf(asking)
+    if (few.length > 0 || counted.length === 0) return few
     const { sql, values } = countsStatement(dialect, asking, counted)
     const [counts = []] = yield* ask<number[]>(sql, values)
     const least = Math.min(...counts)
     return (least <= MAX_SORTED_USERS && counted[counts.indexOf(least)]) || []
-  }
-
-  /** The criteria whose users are found first. They are few: sorting them is faster than skipping all others. */
-  function* findFirst(query: UserQuery): Program<readonly Criterion[]> {
-    const few = fewOf(query)
-    return few.length > 0 ? few : yield* leastOf(query, dialect.criteriaToCount(query))
-  }
-
-  /** The same for a whole list, in whatever order. */
-  function* findFew(asking: Asking): Program<readonly Criterion[]> {
-    const few = fewOf(asking)
-    return few.length > 0 ? few : yield* leastOf(asking, indexesOf(asking))
   }
 
   return {
@@ -64,7 +53,7 @@ export function createListPrograms(dialect: ListDialect) {
     readShort: (query: UserQuery) => readPage(query),
 
     *readLong(query: UserQuery): Program<UserPage> {
-      const first = yield* findFirst(query)
+      const first = yield* findFirst(query, dialect.criteriaToCount(query))
       const page = yield* readPage(query, first)
       const isDone = page.next !== undefined || !dialect.areWordsFar(query, first)
       return isDone ? page : yield* readPage(query, ['words'])
@@ -75,7 +64,7 @@ export function createListPrograms(dialect: ListDialect) {
       scan.afterId > 0 || fewOf(scan).length > 0 || indexesOf(scan).length === 0,
 
     *scan(scan: UserScan): Program<ScannedUsers> {
-      const few = scan.afterId > 0 ? [] : yield* findFew(scan)
+      const few = scan.afterId > 0 ? [] : yield* findFirst(scan, indexesOf(scan))
       const { sql, values } = scanStatement(dialect, scan, few)
       const [row] = yield* ask<ScanRow>(sql, values)
       const [lines, digests, nextAfterId] = row as ScanRow
