@@ -3,6 +3,7 @@ import type { ImportCheckpoint } from '../users/transfer/user-import-store.ts'
 import type { UserJson } from '../users/user-repository.ts'
 import { readWholeList } from '../users/whole-list.ts'
 import type { CopiedRow, CopiedTable } from './create-copy-store.ts'
+import { WEBHOOK_COLUMNS } from './create-webhook-store.ts'
 import type { Storage } from './storage.ts'
 import { UnusableDatabase } from './unusable-database.ts'
 
@@ -106,11 +107,7 @@ const API_KEYS = tablePart(
 const WEBHOOKS = tablePart(
   {
     name: 'webhooks',
-    columns: [
-      ...['name', 'url', 'secret', 'previous_secret', 'rotated_until', 'revision', 'cursor'],
-      ...['begun_at', 'reset_at', 'disabled', 'failures', 'failing_since', 'last_error'],
-      'retry_at',
-    ],
+    columns: WEBHOOK_COLUMNS,
     // Two databases must not both post.
     replaced: { disabled: `'copied'` },
   },

@@ -1,5 +1,4 @@
 import {
-  type Disabled,
   MAX_WEBHOOKS,
   type StoredWebhook,
   type WebhookProgress,
@@ -8,10 +7,33 @@ import {
 import { ask, type Program } from './programs.ts'
 import type { SharedStatements } from './storage.ts'
 
-const PROGRESS = `cursor, begun_at, reset_at, disabled, failures, failing_since, last_error, retry_at`
+/** The columns of `WebhookProgress`, by its names. */
+const PROGRESS_COLUMNS: Readonly<Record<keyof WebhookProgress, string>> = {
+  cursor: 'cursor',
+  begunAt: 'begun_at',
+  resetAt: 'reset_at',
+  disabled: 'disabled',
+  failures: 'failures',
+  failingSince: 'failing_since',
+  lastError: 'last_error',
+  retryAt: 'retry_at',
+}
 
-const SELECT_ALL = `
-  SELECT name, url, secret, previous_secret, rotated_until, revision, ${PROGRESS} FROM webhooks ORDER BY name`
+/** Those of a `StoredWebhook`. */
+const COLUMNS: Readonly<Record<keyof StoredWebhook, string>> = {
+  name: 'name',
+  url: 'url',
+  secret: 'secret',
+  previousSecret: 'previous_secret',
+  rotatedUntil: 'rotated_until',
+  revision: 'revision',
+  ...PROGRESS_COLUMNS,
+}
+
+/** The columns of the table `webhooks`; the first one is its key. */
+export const WEBHOOK_COLUMNS = Object.values(COLUMNS)
+
+const SELECT_ALL = `SELECT ${WEBHOOK_COLUMNS} FROM webhooks ORDER BY name`
 
 /** Lets one transaction after another count. */
 const LOCK = `UPDATE webhook_lease SET beat = beat`
@@ -19,8 +41,7 @@ const LOCK = `UPDATE webhook_lease SET beat = beat`
 const COUNT = `SELECT count(*) FROM webhooks`
 
 const INSERT_UNLESS_TAKEN = `
-  INSERT INTO webhooks (name, url, secret, previous_secret, rotated_until, revision, ${PROGRESS})
-  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+  INSERT INTO webhooks (${WEBHOOK_COLUMNS}) VALUES (${WEBHOOK_COLUMNS.map((_, at) => `$${at + 1}`)})
   ON CONFLICT (name) DO NOTHING RETURNING name`
 
 const DELETE_ONE = `DELETE FROM webhooks WHERE name = $1 RETURNING name`
@@ -40,8 +61,7 @@ const RESUME = `
   UPDATE webhooks SET disabled = NULL, ${NO_FAILURE}, revision = revision + 1 WHERE name = $1 RETURNING name`
 
 const RECORD = `
-  UPDATE webhooks SET cursor = $4, begun_at = $5, reset_at = $6, disabled = $7, failures = $8, failing_since = $9,
-    last_error = $10, retry_at = $11
+  UPDATE webhooks SET ${Object.values(PROGRESS_COLUMNS).map((name, at) => `${name} = $${at + 4}`)}
   WHERE name = $1 AND revision = $2 AND EXISTS (SELECT 1 FROM webhook_lease WHERE holder = $3)
   RETURNING name`
 
@@ -54,23 +74,6 @@ const RENEW_LEASE = `UPDATE webhook_lease SET beat = beat + 1 WHERE holder = $1 
 
 const RELEASE_LEASE = `UPDATE webhook_lease SET holder = '' WHERE holder = $1`
 
-type WebhookRow = [
-  name: string,
-  url: string,
-  secret: Buffer,
-  previousSecret: Buffer | null,
-  rotatedUntil: number | null,
-  revision: number,
-  cursor: string | null,
-  begunAt: number,
-  resetAt: number | null,
-  disabled: Disabled | null,
-  failures: number,
-  failingSince: number | null,
-  lastError: string | null,
-  retryAt: number | null,
-]
-
 /** Webhooks in the tables `webhooks` and `webhook_lease` of either engine. */
 export function createWebhookStore({ read, write, transaction }: SharedStatements): WebhookStore {
   const changesOne = async (sql: string, values: readonly unknown[]) =>
@@ -80,21 +83,19 @@ export function createWebhookStore({ read, write, transaction }: SharedStatement
     yield* ask(LOCK)
     const [[count] = [0]] = yield* ask<[number]>(COUNT)
     if (count >= MAX_WEBHOOKS) return 'full'
-    const { name, url, secret, previousSecret, rotatedUntil, revision } = webhook
-    const values = [name, url, secret, previousSecret ?? null, rotatedUntil ?? null, revision]
-    const rows = yield* ask(INSERT_UNLESS_TAKEN, [...values, ...progressValues(webhook)])
+    const rows = yield* ask(INSERT_UNLESS_TAKEN, valuesOf(webhook, COLUMNS))
     return rows.length === 1 ? 'created' : 'taken'
   }
 
   return {
-    list: async () => (await read<WebhookRow>(SELECT_ALL)).map(toWebhook),
+    list: async () => (await read(SELECT_ALL)).map(toWebhook),
     create: webhook => transaction(() => create(webhook)),
     remove: name => changesOne(DELETE_ONE, [name]),
     rotate: (name, secret, rotatedUntil) => changesOne(ROTATE, [name, secret, rotatedUntil]),
     replay: (name, begunAt) => changesOne(REPLAY, [name, begunAt]),
     resume: name => changesOne(RESUME, [name]),
     record: ({ name, revision }, progress, holder) =>
-      changesOne(RECORD, [name, revision, holder, ...progressValues(progress)]),
+      changesOne(RECORD, [name, revision, holder, ...valuesOf(progress, PROGRESS_COLUMNS)]),
     lease: async () => {
       const [[holder, beat] = ['', 0]] = await read<[string, number]>(SELECT_LEASE)
       return { holder, beat }
@@ -107,25 +108,14 @@ export function createWebhookStore({ read, write, transaction }: SharedStatement
   }
 }
 
-function progressValues(progress: WebhookProgress): unknown[] {
-  const { cursor, begunAt, resetAt, disabled, failures, failingSince, lastError, retryAt } =
-    progress
-  const values = [cursor, begunAt, resetAt, disabled, failures, failingSince, lastError, retryAt]
-  return values.map(value => value ?? null)
+function valuesOf<T extends object>(
+  item: T,
+  columns: Readonly<Record<keyof T, string>>,
+): unknown[] {
+  return Object.keys(columns).map(name => item[name as keyof T] ?? null)
 }
 
-function toWebhook(row: WebhookRow): StoredWebhook {
-  const [name, url, secret, previousSecret, rotatedUntil, revision, ...progress] = row
-  const [cursor, begunAt, resetAt, disabled, failures, failingSince, lastError, retryAt] = progress
-  return {
-    ...{ name, url, secret, revision, begunAt, failures },
-    previousSecret: previousSecret ?? undefined,
-    rotatedUntil: rotatedUntil ?? undefined,
-    cursor: cursor ?? undefined,
-    resetAt: resetAt ?? undefined,
-    disabled: disabled ?? undefined,
-    failingSince: failingSince ?? undefined,
-    lastError: lastError ?? undefined,
-    retryAt: retryAt ?? undefined,
-  }
+function toWebhook(row: readonly unknown[]): StoredWebhook {
+  const fields = Object.keys(COLUMNS).map((name, at) => [name, row[at] ?? undefined])
+  return Object.fromEntries(fields)
 }

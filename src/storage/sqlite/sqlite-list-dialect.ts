@@ -20,7 +20,7 @@ import {
   namesOf,
   rangesOf,
 } from '../list-plan.ts'
-import { REPRESENTATION, SELECT_REVISION } from './sqlite-user-rows.ts'
+import { REPRESENTATION, SELECT_REVISION } from './sqlite-user-reads.ts'
 import { matchOf } from './sqlite-words.ts'
 
 const SORT_KEYS = { ...SORT_COLUMNS, email: 'lower(email)' }

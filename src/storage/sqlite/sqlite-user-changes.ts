@@ -2,7 +2,7 @@ import type { UserChanges } from '../../users/user-changes.ts'
 import { type ChangeRow, createChangeStore } from '../create-change-store.ts'
 import type { Database } from './sqlite-driver.ts'
 import type { SqliteParts } from './sqlite-statements.ts'
-import { REPRESENTATION } from './sqlite-user-rows.ts'
+import { REPRESENTATION } from './sqlite-user-reads.ts'
 
 type FeedRow = readonly [mark: string, forgotten: string, end: string]
 

@@ -3,7 +3,14 @@ import type { UserReads } from '../../users/user-repository.ts'
 import { emailKey } from '../../users/user-schemas.ts'
 import { idempotentCreateOf } from '../idempotent-creates.ts'
 import type { SqliteParts } from './sqlite-statements.ts'
-import { REPRESENTATION, SELECT_REVISION } from './sqlite-user-rows.ts'
+
+/** A user as clients see it. It must not contain the password digest. */
+export const REPRESENTATION = `json_object(
+  'id', id, 'name', name, 'email', email, 'created_at', created_at, 'updated_at', updated_at)`
+
+/** SQL for the revision of the users. */
+export const SELECT_REVISION = `
+  SELECT lists_id || '-' || revision FROM users_summary WHERE singleton = 1`
 
 interface DigestRow {
   readonly json: string

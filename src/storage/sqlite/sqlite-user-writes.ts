@@ -17,14 +17,19 @@ import {
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
 import { wordsOfUser } from '../../users/words.ts'
 import { EXPIRED_KEYS_A_CLAIM } from '../idempotent-creates.ts'
+import type { Database } from './sqlite-driver.ts'
 import { violates } from './sqlite-errors.ts'
-import type { SqliteParts } from './sqlite-statements.ts'
-import { createUserUpdate, REPRESENTATION, SELECT_ROW } from './sqlite-user-rows.ts'
+import { rememberStatements, type SqliteParts } from './sqlite-statements.ts'
+import { REPRESENTATION } from './sqlite-user-reads.ts'
 
 const INSERT = `
   INSERT INTO users (name, name_lower, email, words, password_digest, created_at, updated_at)
   VALUES (?, ?, ?, ?, ?, ?, ?)
   RETURNING ${REPRESENTATION}`
+
+const SELECT_ROW = `
+  SELECT id, name, email, password_digest AS passwordDigest, created_at AS createdAt, updated_at AS updatedAt
+  FROM users WHERE id = ?`
 
 const REPLACE_DIGEST = `UPDATE users SET password_digest = ? WHERE id = ? AND password_digest = ?`
 
@@ -137,5 +142,29 @@ export function createSqliteUserWrites(
         countWrites: ({ length }) => length || 1,
         size: ids.length,
       }),
+  }
+}
+
+/**
+ * Names only the columns that change: SQLite rewrites the index of every column in SET, changed or not. When only the name
+ * changes, this saves 6 of 104 µs.
+ */
+function updateSql(columns: readonly string[]): string {
+  return `UPDATE users SET ${columns.map(column => `${column} = ?`).join(', ')} WHERE id = ?`
+}
+
+/** Returns what writes the differences of two states of a user, and its words. Call that within a transaction. */
+function createUserUpdate(database: Database) {
+  const prepared = rememberStatements(database)
+
+  return (before: UserRow, after: UserRow): void => {
+    const { id, name, email, passwordDigest, updatedAt } = after
+    const changed = new Map<string, string | null>()
+    if (name !== before.name) changed.set('name', name).set('name_lower', foldCase(name))
+    if (email !== before.email) changed.set('email', email)
+    if (passwordDigest !== before.passwordDigest) changed.set('password_digest', passwordDigest)
+    if (changed.has('name') || changed.has('email')) changed.set('words', wordsOfUser(after))
+    changed.set('updated_at', updatedAt)
+    prepared(updateSql([...changed.keys()])).run(...changed.values(), id)
   }
 }
