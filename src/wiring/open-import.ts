@@ -28,14 +28,14 @@ export async function openUserImport(
     await closePasswords()
     throw error
   })
-  const parts = {
+  const own = {
     store,
     rules: createImportRules({ ...config, takesBareDigests }),
     passwords: isDryRun ? createTrialHasher(passwords) : passwords,
     endsAtConflict: !isDryRun,
   }
   return {
-    run: (options: Omit<ImportOptions, keyof typeof parts>) => runImport({ ...options, ...parts }),
+    run: (options: Omit<ImportOptions, keyof typeof own>) => runImport({ ...options, ...own }),
     close: async () => {
       await close()
       await closePasswords()

@@ -10,7 +10,7 @@ import {
   syncFile,
   syncFolder,
 } from '../../platform/durable-files.ts'
-import { partsToExport, USER_COLUMNS } from '../../users/transfer/user-export.ts'
+import { pagesToExport, USER_COLUMNS } from '../../users/transfer/user-export.ts'
 import { openStorageForCommand } from '../../wiring/open-storage.ts'
 import { readConfig } from '../terminal/read-config.ts'
 import { runTask } from '../terminal/run-task.ts'
@@ -77,7 +77,7 @@ export async function exportUsers(
       }
     }
     try {
-      const pages = partsToExport({ users, parameters: parametersOf(flags), withDigests })
+      const pages = pagesToExport({ users, parameters: parametersOf(flags), withDigests })
       await writeOutput(file, texts(pages), { terminal, signal, isPacked })
     } catch (error) {
       throw asUsageError(error)

@@ -57,10 +57,10 @@ export async function importUsers(terminal: Terminal, flags: ImportFlags): Promi
 
   return runTask(terminal, { unit: 'rows' }, async ({ progress, signal }) => {
     const text = openText(file, { ...format, terminal, signal })
+    const rows = await readRows(format.name === 'csv' ? CSV : JSON_ROWS, text, format)
     const isKnown = format.name === 'csv' || columns.taken.length === 0
     // A stream may pause after its first rows.
-    const wantedRows = text.isStream && isKnown ? 1 : FIRST_ROWS
-    const rows = await readRows(format.name === 'csv' ? CSV : JSON_ROWS, text, format)
+    const wantedRows = text.isStream() && isKnown ? 1 : FIRST_ROWS
     const { records, seed } = await planColumns(rows, { columns, wantedRows, say })
     const sink = rejects === undefined ? undefined : createRejectsSink(rejects)
     const showRejected = createRejectsDisplay(terminal)
@@ -147,12 +147,12 @@ function summarize(
     .filter(([name, count]) => count > 0 || name === 'created')
     .map(([name, count]) => `${grouped(count)} ${name}`)
   const start = isDryRun ? 'dry run, nothing was changed: ' : ''
-  const parts = [
+  const clauses = [
     `${start}${end === 'done' ? '' : 'stopped early: '}${counted(records, 'rows')}, ${done.join(', ')}`,
     ...(resumed > 0 ? [`${grouped(resumed)} of the rows by an earlier run`] : []),
     `${inWords(seconds)}, ${grouped((records - resumed) / seconds)} rows/s`,
   ]
-  return { json, line: parts.join('; ') }
+  return { json, line: clauses.join('; ') }
 }
 
 /** For the policy `fail`: the row at which the import ended, or, after a dry run, the row at which an import would end. */
@@ -166,8 +166,8 @@ function describeConflict(first: RejectedRow, conflicts: number, isDryRun: boole
 
 /** A rejected row in one line, such as `line 17: email is invalid`. */
 function describeRejectedRow({ line, errors }: RejectedRow): string {
-  const parts = Object.entries(errors).flatMap(([field, messages]) =>
+  const problems = Object.entries(errors).flatMap(([field, messages]) =>
     messages.map(message => `${field} ${message}`),
   )
-  return `line ${line}: ${parts.join(', ')}`
+  return `line ${line}: ${problems.join(', ')}`
 }

@@ -1,4 +1,4 @@
-import { accessSync, constants, createReadStream, type Stats, statSync } from 'node:fs'
+import { createReadStream, type Stats, statSync } from 'node:fs'
 import { addAbortSignal, pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { maskCredentials } from '../../config/url-parts.ts'
@@ -23,20 +23,20 @@ export interface TextOptions {
 /** A transaction never has rows of two chunks. This size is enough for a full transaction, and takes little memory. */
 const CHUNK_BYTES = 1024 * 1024
 
-/**
- * Opens a file or standard input as text without a byte order mark, unpacked if it is gzip. Throws `OperatorError` for one
- * that cannot be read.
- */
+/** A file or standard input as text without a byte order mark, unpacked if it is gzip. */
 export function openText(path: string, { terminal, signal, isPacked, encoding }: TextOptions) {
   const file = nameOf(path)
-  const stats = path === STANDARD_STREAM ? undefined : statsOf(path)
+  let stats: Stats | undefined
   let readBytes = 0
 
   async function* bytes(): AsyncGenerator<Buffer> {
     // Opened at the first read: before that, nobody would catch its error.
-    const source = stats
-      ? createReadStream(path, { highWaterMark: isPacked ? CHUNK_BYTES / 16 : CHUNK_BYTES })
-      : terminal.stdin()
+    const isStandard = path === STANDARD_STREAM
+    stats = isStandard ? undefined : statSync(path)
+    if (stats?.isDirectory()) throw new OperatorError([`${path} is a folder`])
+    const source = isStandard
+      ? terminal.stdin()
+      : createReadStream(path, { highWaterMark: isPacked ? CHUNK_BYTES / 16 : CHUNK_BYTES })
     for await (const chunk of addAbortSignal(signal, source)) {
       yield chunk
       readBytes += chunk.length
@@ -79,8 +79,8 @@ export function openText(path: string, { terminal, signal, isPacked, encoding }:
   return {
     /** Its name in messages. */
     file,
-    /** Whether more may come later, as from a pipe. */
-    isStream: stats?.isFile() !== true,
+    /** Whether more may come later, as from a pipe. Known once a text was read. */
+    isStream: () => stats?.isFile() !== true,
     /**
      * To be read once. An abort makes it throw the reason of the signal. Throws `WrongByte` after the text before that byte, and
      * `OperatorError` if the file cannot be read or is no text.
@@ -89,17 +89,6 @@ export function openText(path: string, { terminal, signal, isPacked, encoding }:
     /** The part of the file, from 0 to 1, that was read for earlier texts; `undefined` if its length is unknown. */
     share: () => (stats?.size ? Math.min(1, readBytes / stats.size) : undefined),
   }
-}
-
-function statsOf(path: string): Stats {
-  try {
-    accessSync(path, constants.R_OK)
-    const stats = statSync(path)
-    if (!stats.isDirectory()) return stats
-  } catch (error) {
-    throw toReadError(path, error)
-  }
-  throw new OperatorError([`${path} is a folder`])
 }
 
 function toReadError(file: string, error: unknown): unknown {

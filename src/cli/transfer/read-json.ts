@@ -11,15 +11,12 @@ import {
   TOO_LONG,
 } from './read-rows.ts'
 
-/** Shows whether each line of JSON is a row: its first line and more, or so much of it. */
-const MAX_START_CHARS = 64 * 1024
-
-/** NDJSON, or a document of JSON. */
+/** NDJSON, or a document of JSON: its first line, and whether more follows, show which. */
 export const JSON_ROWS: RowFormat = {
   isEnough: text => {
     const start = text.trimStart()
     const end = start.indexOf('\n')
-    return start.length >= MAX_START_CHARS || (end >= 0 && start.slice(end).trim() !== '')
+    return start.length > MAX_ROW_CHARS || (end >= 0 && start.slice(end).trim() !== '')
   },
   openReader: (text, options) => {
     const { at, file, name } = options

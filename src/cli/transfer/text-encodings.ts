@@ -72,8 +72,8 @@ function rightStart(bytes: Buffer): Buffer {
 const WINDOWS_1252 = '€\u0081‚ƒ„…†‡ˆ‰Š‹Œ\u008dŽ\u008f\u0090‘’“”•–—˜™š›œ\u009džŸ'
 
 /** `TextDecoder` of some releases of Node takes it for Latin-1: https://github.com/nodejs/node/issues/56542. */
-function decodeWindows1252(bytes: Buffer | undefined): string {
-  return (bytes ?? Buffer.alloc(0))
+function decodeWindows1252(bytes: Buffer = Buffer.alloc(0)): string {
+  return bytes
     .toString('latin1')
     .replace(/[\u0080-\u009f]/g, unit => WINDOWS_1252[unit.charCodeAt(0) - 0x80] as string)
 }
@@ -97,10 +97,8 @@ export function explainWrongByte(
   if (!(error instanceof WrongByte)) return error
   const start = `${error.message} at line ${line()}`
   if (error.rest === undefined) return new OperatorError([start])
-  const bytes = Buffer.from(sampleOf(error.rest.toString('latin1')) ?? '', 'latin1').subarray(
-    0,
-    MAX_SHOWN_BYTES,
-  )
+  const sample = sampleOf(error.rest.toString('latin1')) ?? ''
+  const bytes = Buffer.from(sample.slice(0, MAX_SHOWN_BYTES), 'latin1')
   const encodings = new Map<string, string>()
   for (const name of LIKELY) {
     const text = decodedAs(name, bytes)

@@ -38,7 +38,7 @@ export function createImportDecisions(options: {
     return { outcome: 'created', after }
   }
 
-  function change(before: UserRow, { name, email, ...row }: ImportedUser): ImportDecision {
+  function update(before: UserRow, { name, email, ...row }: ImportedUser): ImportDecision {
     const { passwordDigest: stored } = before
     const isKept = stored !== null && row.passwordDigest === canonicalOf(stored)
     const passwordDigest = isKept ? stored : row.passwordDigest
@@ -57,7 +57,7 @@ export function createImportDecisions(options: {
     if (found === undefined) return create(row, takeId())
     if (onConflict === 'skip') return { outcome: 'skipped' }
     const belongsToTwo = namesake !== undefined && namesake !== found
-    if (onConflict === 'update' && !belongsToTwo) return change(found, row)
+    if (onConflict === 'update' && !belongsToTwo) return update(found, row)
     return { outcome: owner === undefined ? 'id_taken' : 'email_taken' }
   }
 }

@@ -14,18 +14,18 @@ export interface UserExportOptions {
   readonly withDigests: boolean
 }
 
-/** The users of a whole list, part by part. Throws `query_invalid` at once. */
-export function partsToExport({ users, parameters, withDigests }: UserExportOptions) {
+/** The users of a whole list, page by page. Throws `query_invalid` at once. */
+export function pagesToExport({ users, parameters, withDigests }: UserExportOptions) {
   const asked = parseWholeList(parameters)
 
-  async function* parts(): AsyncGenerator<readonly UserJson[]> {
+  async function* pages(): AsyncGenerator<readonly UserJson[]> {
     for await (const { lines, digests } of readWholeList(users, { ...asked, withDigests })) {
-      const part = lines.split('\n').slice(0, -1)
-      yield withDigests ? part.map((json, at) => addDigest(json, digests[at])) : part
+      const page = lines.split('\n').slice(0, -1)
+      yield withDigests ? page.map((json, at) => addDigest(json, digests[at])) : page
     }
   }
 
-  return parts()
+  return pages()
 }
 
 function addDigest(json: UserJson, digest: string | null | undefined): UserJson {
