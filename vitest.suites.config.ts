@@ -13,7 +13,7 @@ const OF_EACH_ENGINE = [
 /** Those of them that need no second engine, by the reason. A new test runs on both. */
 const OF_ONE_ENGINE = [
   // They open no database, or one of SQLite by its path.
-  'test/{access/api-key,limits/{counter-stores,failing-store,matching},ops/line-writer}.test.ts',
+  'test/{access/{api-key,key-ring},limits/{counter-stores,failing-store,matching},ops/line-writer}.test.ts',
   'test/{limits/rules,users/passwords}/**',
   'test/users/{cursor,user-schemas,user-service,words}.test.ts',
   'test/security/{docs,patterns}.test.ts',

@@ -1,42 +1,42 @@
 import { expect, onTestFinished, test, vi } from 'vitest'
-import type { ApiKeyStore, ApiKeyUse, StoredApiKey } from '../../src/access/api-key.ts'
+import type { ApiKeyUse } from '../../src/access/api-key.ts'
 import { hashApiKey } from '../../src/access/api-key.ts'
 import { type KeyRing, openKeyRing } from '../../src/access/key-ring.ts'
 import { unknownKey } from '../support/api-keys.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
+import { openSqliteStored } from '../support/stored.ts'
 
 // What a service does with valid, unknown, expired and malformed keys is in test/http/api-keys.test.ts.
 
 const KEY = unknownKey()
 
-function stored(key: string, change: Partial<StoredApiKey> = {}): StoredApiKey {
-  return {
-    ...{ name: 'a', hash: hashApiKey(key), scopes: ['users:read'], createdAt: 0 },
-    ...{ expiresAt: undefined, lastUsedAt: undefined },
-    ...change,
-  }
+interface TestedKey {
+  readonly key: string
+  readonly name: string
+  readonly expiresAt?: number
 }
 
-/** A store in memory whose keys another process seems to change, and a ring over it with clocks that the test moves. */
-async function open(keys: StoredApiKey[] = [stored(KEY)]) {
+const A: TestedKey = { key: KEY, name: 'a' }
+
+/** Keys in a database, which another process seems to change, and a ring over them with clocks that the test moves. */
+async function open(keys: readonly TestedKey[] = [A]) {
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
   onTestFinished(() => void vi.useRealTimers())
-  const state = { keys, revision: 0, failure: undefined as Error | undefined, lists: 0 }
+  const { apiKeys } = await openSqliteStored(':memory:')
+  const create = ({ key, name, expiresAt }: TestedKey) =>
+    apiKeys.create({ name, hash: hashApiKey(key), scopes: ['users:read'], createdAt: 0, expiresAt })
+  for (const key of keys) await create(key)
+  let failure: Error | undefined
   const recorded: (readonly ApiKeyUse[])[] = []
-  const failing = async <T>(value: T): Promise<T> => {
-    if (state.failure !== undefined) throw state.failure
-    return value
-  }
-  const store: Omit<ApiKeyStore, 'create' | 'revoke'> = {
-    list: () => {
-      state.lists++
-      return failing(state.keys)
-    },
-    recordUses: uses => {
+  const unlessAway = <T>(work: () => Promise<T>) =>
+    failure === undefined ? work() : Promise.reject(failure)
+  const store = {
+    list: () => unlessAway(apiKeys.list),
+    recordUses: (uses: readonly ApiKeyUse[]) => {
       recorded.push(uses)
-      return failing(undefined)
+      return unlessAway(() => apiKeys.recordUses(uses))
     },
-    revision: () => failing(String(state.revision)),
+    revision: () => unlessAway(apiKeys.revision),
   }
   const [wall, steady] = [createFakeClock(), createFakeClock(0)]
   const onReadFailure = vi.fn()
@@ -45,10 +45,9 @@ async function open(keys: StoredApiKey[] = [stored(KEY)]) {
   const ring = await openKeyRing({ store, now: wall.now, monotonicNow: steady.now, ...reports })
   onTestFinished(() => ring.close())
   return {
-    ...{ state, store, recorded, ring, now: wall.now, ...reports },
-    change: (changed: StoredApiKey[]) => {
-      state.keys = changed
-      state.revision++
+    ...{ store, recorded, ring, now: wall.now, ...reports, create, revoke: apiKeys.revoke },
+    fail: (error?: Error) => {
+      failure = error
     },
     /** Lets time pass, and then the ring do what it does twice a second. */
     pass: async (ms: number) => {
@@ -65,68 +64,71 @@ function nameOf(ring: KeyRing, key: string): string {
 }
 
 test('KeyRing keeps the last keys while the store fails, which is reported once', async () => {
-  const { state, ring, change, pass, onReadFailure } = await open()
+  const { ring, fail, revoke, pass, onReadFailure } = await open()
   const failure = new Error('away')
-  state.failure = failure
-  change([])
+  fail(failure)
+  await revoke('a')
   for (let turn = 0; turn < 3; turn++) await pass(500)
   expect(nameOf(ring, KEY)).toBe('key a')
   expect(onReadFailure.mock.calls).toEqual([[failure]])
-  state.failure = undefined
+  fail()
   await pass(500)
   expect(nameOf(ring, KEY)).toBe('unknown')
-  state.failure = failure
+  fail(failure)
   await pass(500)
   expect(onReadFailure).toHaveBeenCalledTimes(2)
 })
 
 test('KeyRing finds a change that is made while it reads', async () => {
-  const { store, ring, change } = await open()
+  const { store, ring, create, revoke } = await open()
   const { list } = store
   store.list = async () => {
     const before = await list()
     store.list = list
-    change([])
+    await revoke('a')
     return before
   }
-  change([stored(KEY)])
+  await create({ key: unknownKey(), name: 'b' })
   await ring.follow()
   await ring.follow()
   expect(nameOf(ring, KEY)).toBe('unknown')
 })
 
 test('KeyRing never reads twice at once: a slow read delays the next', async () => {
-  const { state, store, ring, change, pass } = await open()
-  let release = (_keys: StoredApiKey[]) => {}
+  const { store, ring, create, revoke, pass } = await open()
+  const { list } = store
+  let release = () => {}
   let reads = 0
-  store.list = () => {
+  store.list = async () => {
     reads++
-    return new Promise(resolve => {
+    const keys = await list()
+    await new Promise<void>(resolve => {
       release = resolve
     })
+    return keys
   }
-  change([])
+  await revoke('a')
   await pass(500)
-  change([stored(KEY, { name: 'b' })])
+  await create({ key: KEY, name: 'b' })
   for (let turn = 0; turn < 3; turn++) await pass(500)
   expect(reads).toBe(1)
-  release([])
+  release()
   await pass(500)
   expect([reads, nameOf(ring, KEY)]).toEqual([2, 'unknown'])
-  release(state.keys)
+  release()
   await pass(500)
   expect(nameOf(ring, KEY)).toBe('key b')
 })
 
 test('KeyRing follows the store without waiting for uses that are being recorded', async () => {
-  const { store, ring, change, pass } = await open()
+  const { store, ring, revoke, pass } = await open()
   let release = () => {}
   store.recordUses = () =>
     new Promise(resolve => {
       release = resolve
     })
   ring.recognise(KEY)
-  change([])
+  await revoke('a')
   await pass(500)
   expect(nameOf(ring, KEY)).toBe('unknown')
   release()
@@ -135,9 +137,9 @@ test('KeyRing follows the store without waiting for uses that are being recorded
 test('KeyRing records uses of valid keys, at most once a minute for each, with the time of the last one', async () => {
   const [other, expired] = [unknownKey(), unknownKey()]
   const { recorded, ring, pass, now } = await open([
-    stored(KEY),
-    stored(other, { name: 'b' }),
-    stored(expired, { name: 'c', expiresAt: 1 }),
+    A,
+    { key: other, name: 'b' },
+    { key: expired, name: 'c', expiresAt: 1 },
   ])
   const start = now()
   for (const key of [KEY, expired, unknownKey()]) ring.recognise(key)
@@ -157,12 +159,12 @@ test('KeyRing records uses of valid keys, at most once a minute for each, with t
 })
 
 test('KeyRing records uses again a minute after a failure, which is reported once', async () => {
-  const { state, recorded, ring, pass, now, onRecordFailure } = await open()
+  const { recorded, ring, fail, pass, now, onRecordFailure } = await open()
   const usedAt = now()
-  state.failure = new Error('away')
+  fail(new Error('away'))
   ring.recognise(KEY)
   for (let minute = 0; minute < 3; minute++) await pass(60_000)
-  state.failure = undefined
+  fail()
   for (let minute = 0; minute < 2; minute++) await pass(60_000)
   expect(recorded).toEqual(Array(4).fill([{ hash: hashApiKey(KEY), usedAt }]))
   expect(onRecordFailure).toHaveBeenCalledTimes(1)

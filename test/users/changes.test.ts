@@ -33,6 +33,20 @@ async function read(app: TestApp, query = ''): Promise<Page> {
   return (await app.http.get(`${PATH}?${query}`).expect(200)).body
 }
 
+/** A request that waits for a change. It is sent at once. */
+async function wait({ http }: TestApp, after: string): Promise<Page> {
+  return (await http.get(`${PATH}?after=${after}&wait=60`)).body
+}
+
+/** SQL that adds users as another process does, at once. */
+function insertJoes(count: number): string {
+  const time = `'2026-01-31T12:00:00.000Z'`
+  const rows = Array.from({ length: count }, () => {
+    return `('Joe', 'joe', '${newUserBody().user.email}', ${time}, ${time})`
+  })
+  return `INSERT INTO users (name, name_lower, email, created_at, updated_at) VALUES ${rows}`
+}
+
 /** Follows the feed to its end: the copy of a follower, the cursor, and the entries in their order. */
 async function follow(app: TestApp, after?: string, limit = 100) {
   const copy = new Map<number, unknown>()
@@ -259,14 +273,15 @@ describe('the feed', () => {
     expect(body.message).toBe('Only application/json or text/event-stream is available')
   })
 
-  test('wait holds the request until a change', async () => {
+  test.each([
+    ['this process', (to: TestApp) => create(to, 'Joe')],
+    ['another one', (to: TestApp) => executeSql(to.databaseUrl, insertJoes(1))],
+  ])('wait holds the request until a change of %s', async (_, change) => {
     const since = await settle(app)
-    const waiting = app.http.get(`${PATH}?after=${since}&wait=60`).then(({ body }) => body as Page)
+    const waiting = wait(app, since)
     await sleep(50)
-    const user = await create(app)
-    const { data } = await waiting
-    expect(data.length).toBeGreaterThan(0)
-    await until(async () => (await follow(app, since)).copy.has(user.id))
+    await change(app)
+    expect((await waiting).data).toMatchObject([{ user: { name: 'Joe' } }])
   })
 
   test('wait ends with an empty page when its time is over, and is not used where there is something', async () => {
@@ -281,23 +296,10 @@ describe('the feed', () => {
   })
 })
 
-test('a waiting request is answered when another process changes a user', async () => {
-  const app = await openTestApp()
-  const { next } = await read(app)
-  const waiting = app.http.get(`${PATH}?after=${next}&wait=60`).then(({ body }) => body as Page)
-  await sleep(50)
-  await executeSql(
-    app.databaseUrl,
-    `INSERT INTO users (name, name_lower, email, created_at, updated_at)
-     VALUES ('Joe', 'joe', 'joe@x.co', '2026-01-31T12:00:00.000Z', '2026-01-31T12:00:00.000Z')`,
-  )
-  expect((await waiting).data).toMatchObject([{ user: { name: 'Joe' } }])
-})
-
 test('a stop answers those who wait at once, and breaks streams off', async () => {
   const app = await openTestApp()
   const { next } = await read(app)
-  const waiting = app.http.get(`${PATH}?after=${next}&wait=60`).then(({ body }) => body as Page)
+  const waiting = wait(app, next)
   const stream = await openStream(app)
   await stream.until(/retry: 1000\n\n/)
   await sleep(50)
@@ -395,13 +397,7 @@ test('changes that came at once are answered to all that wait, each up to its ow
   const waits = limits.map(limit => read(app, `after=${next}&wait=60&limit=${limit}`))
   await until(() => counting(PAGE_OF_CHANGES) > limits.length)
   const before = counting(PAGE_OF_CHANGES)
-  const rows = [1, 2, 3].map(
-    id => `('Joe', 'joe', '${id}@x.co', '2026-01-31T12:00:00.000Z', '2026-01-31T12:00:00.000Z')`,
-  )
-  await executeSql(
-    app.databaseUrl,
-    `INSERT INTO users (name, name_lower, email, created_at, updated_at) VALUES ${rows}`,
-  )
+  await executeSql(app.databaseUrl, insertJoes(3))
   const pages = await Promise.all(waits)
   expect(pages.map(({ data, has_more }) => [data.length, has_more])).toEqual([
     [1, true],
@@ -557,9 +553,14 @@ describe('as a stream of events', () => {
 
 const HOUR = 3_600_000
 
+/** The service again, some time later, which keeps deletions for an hour. */
+function openLater({ databaseUrl }: TestApp, ms: number, now = Date.now): Promise<TestApp> {
+  const env = { DATABASE_URL: databaseUrl, CHANGES_RETENTION: '1h' }
+  return openTestApp({ env, now: () => now() + ms })
+}
+
 test('after CHANGES_RETENTION deletions are forgotten: cursors from before them expire, later ones and a new reading go on', async () => {
   const app = await openTestApp({ users: [1, 2, 3, 4].map(() => newUserBody()) })
-  const { databaseUrl } = app
   const { next: before } = await until(async () => {
     const followed = await follow(app)
     return followed.copy.size === 4 && followed
@@ -570,12 +571,11 @@ test('after CHANGES_RETENTION deletions are forgotten: cursors from before them 
   const { next: between } = await follow(app, before)
   await app.stop()
 
-  const env = { DATABASE_URL: databaseUrl, CHANGES_RETENTION: '1h' }
-  const kept = await openTestApp({ env, now: () => Date.now() + HOUR / 2 })
+  const kept = await openLater(app, HOUR / 2)
   expect((await follow(kept, before)).entries).toMatchObject([{ id: 2, user: null }])
   await kept.stop()
 
-  const later = await openTestApp({ env, now: () => Date.now() + 2 * HOUR })
+  const later = await openLater(app, 2 * HOUR)
   for (const cursor of [before, partly]) {
     await until(async () => (await later.http.get(`${PATH}?after=${cursor}`)).status === 410)
   }
@@ -617,11 +617,10 @@ test.each([1, 2])(
     const { databaseUrl } = app
     const before = await deleteUsers(app, [1, 2, 3], misdated)
     await app.stop()
-    const env = { DATABASE_URL: databaseUrl, CHANGES_RETENTION: '1h' }
-    const kept = await openTestApp({ env, now: () => Date.now() + HOUR / 2 })
+    const kept = await openLater(app, HOUR / 2)
     expect((await follow(kept, before)).entries).toHaveLength(3)
     await kept.stop()
-    const later = await openTestApp({ env, now: () => Date.now() + 2 * HOUR })
+    const later = await openLater(app, 2 * HOUR)
     await until(async () => (await later.http.get(`${PATH}?after=${before}`)).status === 410)
     expect(await selectRows(databaseUrl, DATES)).toEqual([])
   },
@@ -632,9 +631,8 @@ test('a last deletion that is dated in the future is as old as now, and holds no
   const { databaseUrl } = app
   const before = await deleteUsers(app, [1, 2, 3], 3)
   await app.stop()
-  const env = { DATABASE_URL: databaseUrl, CHANGES_RETENTION: '1h' }
   const half = Date.now() + HOUR / 2
-  const seen = await openTestApp({ env, now: () => half })
+  const seen = await openLater(app, 0, () => half)
   const { next, entries } = await until(async () => {
     const followed = await follow(seen, before)
     return followed.entries[2]?.deleted_at === new Date(half).toISOString() && followed
@@ -642,11 +640,11 @@ test('a last deletion that is dated in the future is as old as now, and holds no
   expect(entries).toHaveLength(3)
   await seen.stop()
 
-  const later = await openTestApp({ env, now: () => Date.now() + 1.25 * HOUR })
+  const later = await openLater(app, 1.25 * HOUR)
   await until(async () => (await later.http.get(`${PATH}?after=${before}`)).status === 410)
   expect(await selectRows(databaseUrl, DATES)).toHaveLength(1)
   await later.stop()
-  const last = await openTestApp({ env, now: () => Date.now() + 2 * HOUR })
+  const last = await openLater(app, 2 * HOUR)
   await until(async () => (await selectRows(databaseUrl, DATES)).length === 0)
   expect((await follow(last, next)).entries).toEqual([])
 })
