@@ -1,7 +1,7 @@
 import { type Command, Option } from 'commander'
 import { type CommandContext, type JsonFlags, jsonOption } from '../terminal/terminal.ts'
 import type { LiftOptions } from './bans.ts'
-import type { TrialOptions } from './test-limits.ts'
+import type { TestOptions } from './test-limits.ts'
 
 /** Adds `limits`, whose commands work on a rules file, and `bans`, whose commands work on the database. */
 export function addLimitsCommands(program: Command, { terminal, run }: CommandContext): void {
@@ -35,7 +35,7 @@ export function addLimitsCommands(program: Command, { terminal, run }: CommandCo
       ).choices(['allowed', 'denied']),
     )
     .addOption(jsonOption())
-    .action((file: string, options: TrialOptions) =>
+    .action((file: string, options: TestOptions) =>
       run(
         async () => (await import('./test-limits.ts')).testLimitsFile(terminal, file, options),
         options,

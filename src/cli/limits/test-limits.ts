@@ -17,10 +17,15 @@ import {
   wrongValue,
 } from '../terminal/terminal.ts'
 import { readLimitsFile } from './check-limits.ts'
-import { parseRequest, type RequestOptions, sendTrial, type TrialRequest } from './trial-request.ts'
+import {
+  parseRequest,
+  type RequestOptions,
+  sendWithin,
+  type TestedRequest,
+} from './tested-request.ts'
 
 /** The options of `limits test` as they were given. */
-export interface TrialOptions extends RequestOptions, JsonFlags {
+export interface TestOptions extends RequestOptions, JsonFlags {
   readonly times: string
   readonly every: string
   readonly expect?: Expectation
@@ -39,7 +44,7 @@ const MAX_TIMES = 10_000
 export async function testLimitsFile(
   terminal: Terminal,
   file: string,
-  options: TrialOptions,
+  options: TestOptions,
 ): Promise<Outcome> {
   const request = parseRequest(options)
   const times = parseTimes(options.times)
@@ -59,14 +64,14 @@ export async function testLimitsFile(
 }
 
 /** What the limits did with one request, as `--json` prints it. */
-type TrialResult = ReturnType<typeof toResult>
+type TestResult = ReturnType<typeof toResult>
 
 /** Sends a request several times to a service with an empty database. Its clock advances between two requests. */
 async function sendAll(
   { config, ...options }: ServiceOptions,
-  request: TrialRequest,
+  request: TestedRequest,
   { times, everyMs }: { readonly times: number; readonly everyMs: number },
-): Promise<readonly TrialResult[]> {
+): Promise<readonly TestResult[]> {
   // Redis has its own clock, and counts for services that run.
   const cacheStore = config.cacheStore === 'none' ? 'none' : 'memory'
   const { key: name } = request
@@ -87,11 +92,11 @@ async function sendAll(
     ...(name !== undefined && { keys: { recognise: () => ({ name, scopes: new Set(SCOPES) }) } }),
   })
   const rulesNow = () => service.limits.report()?.rules ?? []
-  const results: TrialResult[] = []
+  const results: TestResult[] = []
   try {
     for (let number = 1; number <= times; number++) {
       const before = rulesNow()
-      const answer = await sendTrial(service.server, request)
+      const answer = await sendWithin(service.server, request)
       // Some is counted when the response is closed.
       await setImmediate()
       results.push(toResult(number, answer, outcomesOf(before, rulesNow())))
@@ -121,7 +126,7 @@ function outcomesOf(before: readonly RuleReport[], after: readonly RuleReport[])
 
 function toResult(
   number: number,
-  { status, headers, body }: Awaited<ReturnType<typeof sendTrial>>,
+  { status, headers, body }: Awaited<ReturnType<typeof sendWithin>>,
   rules: ReturnType<typeof outcomesOf>,
 ) {
   const denial = rules.find(({ outcome }) => outcome === 'refused')
@@ -137,7 +142,7 @@ function toResult(
   }
 }
 
-function resultInWords({ number, status, rules }: TrialResult): string {
+function resultInWords({ number, status, rules }: TestResult): string {
   const outcome = status === null ? 'passes' : `is refused with ${status}`
   const words = rules.map(rule => `${nameOf(rule)} ${rule.outcome.replace('_', ' ')}`)
   return `request ${number} ${outcome}: ${words.join(', ') || 'no rule counts it'}`
@@ -146,7 +151,7 @@ function resultInWords({ number, status, rules }: TrialResult): string {
 /** Why an expectation is not met, in one line; `undefined` if it is. */
 function whyUnexpected(
   expectation: Expectation,
-  results: readonly TrialResult[],
+  results: readonly TestResult[],
 ): string | undefined {
   if (expectation === 'denied') {
     if (results.at(-1)?.outcome === 'denied') return undefined

@@ -20,7 +20,7 @@ async function limits(command: string, { rules, file = 'rules.mjs', args = [], e
   const cwd = temporaryFolder()
   if (rules !== undefined) writeFileSync(join(cwd, file), rules)
   const finished = await runCommand({ cwd, env, args: ['limits', command, file, ...args] })
-  // A trial of rules leaves nothing behind.
+  // A test of rules leaves nothing behind.
   expect(readdirSync(cwd)).toEqual(rules === undefined ? [] : [file])
   return finished
 }

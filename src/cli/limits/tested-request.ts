@@ -25,9 +25,7 @@ export interface RequestOptions {
 }
 
 /** A request to send. */
-export type TrialRequest = ReturnType<typeof parseRequest>
-
-type HeaderLine = readonly [name: string, value: string]
+export type TestedRequest = ReturnType<typeof parseRequest>
 
 /** Throws `UsageError`. */
 export function parseRequest(options: RequestOptions) {
@@ -51,7 +49,7 @@ export function parseRequest(options: RequestOptions) {
 /** These frame the message and are set by the command. */
 const OWN_HEADERS = ['connection', 'content-length', 'expect', 'transfer-encoding', 'upgrade']
 
-function parseHeader(text: string): HeaderLine {
+function parseHeader(text: string) {
   const colon = text.indexOf(':')
   const name = text.slice(0, Math.max(colon, 0)).trim()
   const value = text.slice(colon + 1).trim()
@@ -63,7 +61,7 @@ function parseHeader(text: string): HeaderLine {
   } catch {
     throw wrongValue('--header', text, mayBe)
   }
-  return [name, value]
+  return { name, value }
 }
 
 const TIMEOUT_MS = 10_000
@@ -75,15 +73,22 @@ const NO_ANSWER =
  * Sends a request to a server that does not listen, within this process. Rejects with `OperatorError` after 10 seconds without
  * an answer.
  */
-export async function sendTrial(server: HttpServer, trial: TrialRequest) {
-  const { method, path, ip, body } = trial
+export async function sendWithin(server: HttpServer, request: TestedRequest) {
+  const { method, path, ip, headers, key, body } = request
   const [client, end] = duplexPair()
   const traits = { remoteAddress: ip, destroySoon: () => end.end() }
   server.accept(Object.assign(end, traits) as unknown as Socket)
   const timer = setTimeout(() => client.destroy(new OperatorError([NO_ANSWER])), TIMEOUT_MS)
   try {
-    const headers = allHeaders(trial).flat()
-    const sent = httpRequest({ method, path, headers, createConnection: () => client })
+    const setHost = headers.every(({ name }) => name.toLowerCase() !== 'host')
+    const sent = httpRequest({ method, path, setHost, createConnection: () => client })
+    // Before another one: of a key only its name matters.
+    if (key !== undefined) sent.appendHeader('Authorization', 'Bearer key')
+    for (const { name, value } of headers) sent.appendHeader(name, value)
+    if (body !== undefined) {
+      if (!sent.hasHeader('Content-Type')) sent.setHeader('Content-Type', 'application/json')
+      sent.setHeader('Content-Length', Buffer.byteLength(body))
+    }
     sent.end(body)
     const [response] = (await once(sent, 'response')) as [IncomingMessage]
     const { statusCode: status = 0, headers: received } = response
@@ -92,18 +97,4 @@ export async function sendTrial(server: HttpServer, trial: TrialRequest) {
     clearTimeout(timer)
     client.end()
   }
-}
-
-function allHeaders({ method, headers, key, body }: TrialRequest) {
-  const has = (name: string) => headers.some(([given]) => given.toLowerCase() === name)
-  const takesBody = body !== undefined || ['POST', 'PUT', 'PATCH'].includes(method)
-  return [
-    ...(has('host') ? [] : [['Host', 'localhost'] as const]),
-    // Before another one: of a key only its name matters.
-    ...(key === undefined ? [] : [['Authorization', 'Bearer key'] as const]),
-    ...headers,
-    ...(body === undefined || has('content-type') ? [] : [['Content-Type', 'application/json']]),
-    ...(takesBody ? [['Content-Length', `${Buffer.byteLength(body ?? '')}`]] : []),
-    ['Connection', 'close'],
-  ]
 }
