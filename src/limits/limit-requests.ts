@@ -83,7 +83,7 @@ const EXCEEDED = { level: 'warn', message: 'limit exceeded' } as const
 
 /** Lets a request pass that a rule has counted under one or several keys, or denies it. */
 function decideByCount(inForce: LimitInForce) {
-  const { rule, tally, steadyNow, tallyPass, tallyRefusal, publish, mark, writeLine } = inForce
+  const { rule, tally, steadyNow, tallyPass, tallyRefusal, announce, writeLine } = inForce
   const { type, isDryRun } = rule
   const hasHeaders = type === 'rateLimit' && !isDryRun
   const leftOf = ({ limit, count = 0 }: LimitState) => limit - count
@@ -93,8 +93,7 @@ function decideByCount(inForce: LimitInForce) {
   function report(state: LimitState): void {
     const { count = 0, limit, amount } = state
     tally.counted += amount
-    publish(state)
-    mark(state.request)
+    announce(state)
     // Counts are exact, so one request alone sees this one.
     if (count - amount <= limit) writeLine(EXCEEDED, state)
   }
@@ -105,10 +104,6 @@ function decideByCount(inForce: LimitInForce) {
     const { line } = request
     const facts = factsOf(request)
     report(state)
-    if (isDryRun) {
-      tallyRefusal(state)
-      return next()
-    }
     facts.show(rule, state)
     showLimits(request, steadyNow())
     // The key without what only the store needs.
@@ -133,22 +128,20 @@ function decideByCount(inForce: LimitInForce) {
     countedBefore = 0,
   ) => {
     const counted = states.filter(({ count }) => count !== undefined)
-    const [tightest, ...others] = counted.toSorted((one, other) => leftOf(one) - leftOf(other))
+    const [tightest] = counted.toSorted((one, other) => leftOf(one) - leftOf(other))
     if (tightest === undefined) return next()
     if (hasHeaders) factsOf(tightest.request).show(rule, tightest)
-    for (const state of others) {
+    const denied = leftOf(tightest) < 0 && !isDryRun ? tightest : undefined
+    for (const state of counted) {
       if (leftOf(state) >= 0) tallyPass(state.amount)
-      else {
+      else if (state !== denied) {
         report(state)
         tallyRefusal(state)
       }
     }
-    if (leftOf(tightest) < 0) {
-      const canFit = counted.every(({ amount, limit }) => amount + countedBefore <= limit)
-      return refuse(tightest, canFit, response, next)
-    }
-    tallyPass(tightest.amount)
-    next()
+    if (denied === undefined) return next()
+    const canFit = counted.every(({ amount, limit }) => amount + countedBefore <= limit)
+    refuse(denied, canFit, response, next)
   }
 }
 

@@ -107,8 +107,10 @@ export function putInForce<Rule extends CompiledRule & Partial<CompiledCounter>>
     if (published.hasSubscribers) published.publish(noticeOf(state))
   }
 
-  /** Adds type and rule to the request's own log line. */
-  function mark(request: Request, more?: object): void {
+  /** Publishes a refusal, and adds it to the request's own log line. */
+  function announce(state: LimitState, more?: object): void {
+    publish(state)
+    const { request } = state
     request.line = { ...request.line, type, rule: name, dryRun: isDryRun || undefined, ...more }
   }
 
@@ -130,7 +132,7 @@ export function putInForce<Rule extends CompiledRule & Partial<CompiledCounter>>
     matching,
     stateOf,
     publish,
-    mark,
+    announce,
     tallyRefusal,
 
     /** Lets requests pass that the rule does not match, and those for which a function of the rule throws. */
@@ -188,8 +190,7 @@ export function putInForce<Rule extends CompiledRule & Partial<CompiledCounter>>
     /** Reports that the rule refuses a request or, in a dry run, would refuse it. */
     refuse: (state: LimitState, logFields?: object): void => {
       tallyRefusal(state)
-      publish(state)
-      mark(state.request, logFields)
+      announce(state, logFields)
     },
 
     /** Writes a log line about a decision, unless the rule has written too many within the last second. */
