@@ -36,6 +36,9 @@ const OF_ONE: readonly string[] = ['22', '23', ...CONTENDED]
 /** The key of the writes that wait in the server: one at a time, so that they use one connection. */
 const IN_SERVER = Symbol('in the server')
 
+/** Runs work if there is time to begin it. */
+type InTime = <T>(work: () => Promise<T>) => Promise<T>
+
 /** Writes that other writes may hold up. */
 export function createContendedWrites() {
   const patience = createPatience({ tickMs: LOOK_MS })
@@ -54,43 +57,16 @@ export function createContendedWrites() {
     }
   }
 
-  /** What is begun in time ends soon by itself. `over` rejects if nothing runs when the time is over. */
-  function beginTime() {
-    let isOver = false
-    let isRunning = false
-    let reject = (_: unknown) => {}
-    const over = new Promise<never>((_, rejectOver) => {
-      reject = rejectOver
-    })
-    const wait = patience.begin(BEGIN_WITHIN_MS, () => {
-      isOver = true
-      if (!isRunning) reject(unavailable(HELD))
-    })
-    async function run<T>(work: () => Promise<T>): Promise<T> {
-      if (isOver) throw unavailable(HELD)
-      isRunning = true
-      try {
-        return await work()
-      } finally {
-        isRunning = false
-      }
-    }
-    return { over, run, end: wait.end }
-  }
-
-  async function untilFree<T>(attempt: Attempt<T>, run: <R>(work: () => Promise<R>) => Promise<R>) {
-    let mayWaitInServer = false
-    const again: Write = (joined, item) => {
-      const write = () => run(() => joined.alone(item))
-      return mayWaitInServer ? inTurn([IN_SERVER], write) : write()
-    }
-    let next = () => run(() => attempt((joined, item) => joined(item)))
+  async function untilFree<T>(attempt: Attempt<T>, inTime: InTime): Promise<T> {
+    let keys: readonly symbol[] = []
+    const again: Write = (joined, item) => inTurn(keys, () => inTime(() => joined.alone(item)))
+    let next = () => inTime(() => attempt((joined, item) => joined(item)))
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
       try {
         return await next()
       } catch (error) {
         if (error !== HELD && !isCausedBy(error, CONTENDED)) throw error
-        mayWaitInServer ||= error !== HELD
+        if (error !== HELD) keys = [IN_SERVER]
       }
       next = () => attempt(again)
       await sleep(pauseMs)
@@ -103,10 +79,21 @@ export function createContendedWrites() {
      * other transactions hold it up, repeats it after pauses in which it uses no connection. Throws `storage_unavailable`
      * when the time is over, and `outcome_unknown` if a repeated write gets no answer.
      */
-    run: <T>(keys: readonly string[], attempt: Attempt<T>): Promise<T> => {
-      const { over, run, end } = beginTime()
-      return Promise.race([over, inTurn(keys, () => untilFree(attempt, run))]).finally(end)
-    },
+    run: <T>(keys: readonly string[], attempt: Attempt<T>): Promise<T> =>
+      new Promise((resolve, reject) => {
+        let isRunning = false
+        // What is begun in time ends soon by itself.
+        const wait = patience.begin(BEGIN_WITHIN_MS, () => isRunning || reject(unavailable(HELD)))
+        const inTime: InTime = async work => {
+          if (wait.elapsedMs() >= BEGIN_WITHIN_MS) throw unavailable(HELD)
+          isRunning = true
+          return work().finally(() => {
+            isRunning = false
+          })
+        }
+        const done = inTurn(keys, () => untilFree(attempt, inTime))
+        done.finally(wait.end).then(resolve, reject)
+      }),
   }
 }
 

@@ -14,8 +14,8 @@ export interface HostsOptions {
 
 const OPEN_MS = 1000
 
-const FIRST_PAUSE_MS = 50
-const LONGEST_PAUSE_MS = 400
+/** Between two attempts. */
+const PAUSE_MS = 200
 
 /** Without a call for so long, no host is looked for any more: a server that sleeps stays asleep. */
 const WANTED_MS = 5000
@@ -59,12 +59,11 @@ export function createHosts({ location, onWarning = () => {}, onLost }: HostsOpt
   async function seek(): Promise<void> {
     if (isSeeking || isClosed) return
     isSeeking = true
-    for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
+    do {
       await look()
       if (failure === undefined && !isReadOnly) break
-      await sleep(pauseMs, undefined, { ref: false })
-      if (isClosed || performance.now() - wantedAt > WANTED_MS) break
-    }
+      await sleep(PAUSE_MS, undefined, { ref: false })
+    } while (!isClosed && performance.now() - wantedAt < WANTED_MS)
     isSeeking = false
   }
 
