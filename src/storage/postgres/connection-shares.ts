@@ -1,7 +1,7 @@
 import pg, { type PoolClient } from 'pg'
 import { ServiceError } from '../../errors.ts'
 import { NoAnswer } from '../../platform/patience.ts'
-import { performance, setTimeout } from '../../platform/timers.ts'
+import { performance } from '../../platform/timers.ts'
 import { HostClient } from './host-client.ts'
 import { createHosts, type HostsOptions } from './hosts.ts'
 import type { Share } from './postgres-connections.ts'
@@ -44,14 +44,11 @@ interface Waiter {
  * One pool, in which each kind of work has a share that it may not exceed. A connection that is free goes to whoever waits for
  * one: no call waits for a certain connection to be opened. If the server gives fewer connections, the shares shrink.
  */
-export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
+export function createConnectionShares(options: HostsOptions) {
   const { onWarning = () => {} } = options
-  const hosts = createHosts({
-    ...options,
-    onLost: (reason, isAway) => {
-      for (const client of open) client.destroy(reason)
-      if (isAway) rejectAll(reason)
-    },
+  const hosts = createHosts(options, (reason, isAway) => {
+    for (const client of open) client.destroy(reason)
+    if (isAway) rejectAll(reason)
   })
   const open = new Set<PooledClient>()
   /** The calls that have a connection. */
@@ -59,9 +56,11 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
   let waiters: Waiter[] = []
   /** For how many connections the pool was asked that it has not given yet. */
   let asked = 0
-  /** How many there were when no more could be opened, until one more can. */
-  let shortAt: number | undefined
-  let theirTurnAt = 0
+  /**
+   * While the server gives too few: how many were open when another one could not be, when that is tried again, and when the
+   * next of them goes to others.
+   */
+  let short: { open: number; retryAt: number; turnAt: number } | undefined
   let closed: Promise<void> | undefined
 
   const pool = new pg.Pool({
@@ -78,11 +77,16 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
   // The pool drops an idle connection that breaks. It leaves the client in the error, with its password.
   pool.on('error', error => Object.assign(error, { client: undefined }))
 
-  /** How many more connections each kind of work may have. `max` is lower while there is a shortage. */
+  /** How many connections there may be now. */
+  function most(): number {
+    return short !== undefined && performance.now() < short.retryAt ? short.open : MOST
+  }
+
+  /** How many more connections each kind of work may have. */
   function countRoom(): Record<Share, number> {
     const room = { ...SHARES }
     for (const share of Object.keys(room) as Share[])
-      room[share] = Math.max(1, Math.floor((SHARES[share] * pool.options.max) / MOST))
+      room[share] = Math.max(1, Math.floor((SHARES[share] * most()) / MOST))
     for (const { share } of running) room[share]--
     return room
   }
@@ -93,7 +97,7 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
     const room = countRoom()
     const usable = waiters.filter(({ call }) => room[call.share]-- > 0).length
     const { idleCount, totalCount, waitingCount } = pool
-    let free = idleCount + pool.options.max - totalCount - waitingCount
+    let free = idleCount + most() - totalCount - waitingCount
     for (; asked < usable && free > 0; free--) {
       asked++
       pool.connect((error, client) => {
@@ -106,16 +110,11 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
   }
 
   /** Whether others get a connection in its place. A pooler keeps a queue, in which this process goes to the end. */
-  function isTheirTurn({ isPooled }: PooledClient): boolean {
-    if (!isPooled || shortAt === undefined || countOpen() === 1) return false
-    if (performance.now() < theirTurnAt) return false
-    theirTurnAt = performance.now() + TURN_MS
+  function isTheirTurn({ isPooled }: HostClient): boolean {
+    const now = performance.now()
+    if (!isPooled || short === undefined || now < short.turnAt || countOpen() === 1) return false
+    short.turnAt = now + TURN_MS
     return true
-  }
-
-  function setMost(most: number): void {
-    pool.options.max = most
-    pool.options.idleTimeoutMillis = shortAt === undefined ? IDLE_CONNECTION_MS : SHORT_IDLE_MS
   }
 
   /** Lends a connection to the first call that may have one. */
@@ -138,16 +137,14 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
   function noteNew(client: PooledClient): void {
     hosts.note(client)
     open.add(client)
-    if (shortAt === undefined || countOpen() <= shortAt) return
-    if (pool.options.max < MOST) {
-      // It was being opened when another could not be.
-      shortAt = countOpen()
-      setMost(shortAt)
-      return
+    if (short === undefined || countOpen() <= short.open) return
+    // It was being opened when another could not be.
+    if (most() < MOST) short.open = countOpen()
+    else {
+      onWarning('database gives enough connections again')
+      short = undefined
+      pool.options.idleTimeoutMillis = IDLE_CONNECTION_MS
     }
-    onWarning('database gives enough connections again')
-    shortAt = undefined
-    setMost(MOST)
   }
 
   function noteFailure(error: unknown): void {
@@ -156,13 +153,9 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
       hosts.noteFailure(error)
       return
     }
-    if (shortAt === undefined) onWarning('database gives too few connections', error)
-    shortAt = countOpen()
-    setMost(shortAt)
-    setTimeout(() => {
-      setMost(MOST)
-      serve()
-    }, SHORTAGE_MS).unref()
+    if (short === undefined) onWarning('database gives too few connections', error)
+    short = { open: countOpen(), retryAt: performance.now() + SHORTAGE_MS, turnAt: 0 }
+    pool.options.idleTimeoutMillis = SHORT_IDLE_MS
   }
 
   /** How many connections can be used. */
@@ -219,7 +212,7 @@ export function createConnectionShares(options: Omit<HostsOptions, 'onLost'>) {
       active: running.size,
       idle: pool.idleCount,
       waiting: waiters.length,
-      ...(shortAt !== undefined && { short: { open: countOpen(), wanted: MOST } }),
+      ...(short !== undefined && { short: { open: countOpen(), wanted: MOST } }),
     }),
 
     /** From now on there are no new calls. Resolves once the others have ended, and closes their connections. */

@@ -8,8 +8,6 @@ export interface HostsOptions {
   readonly location: PostgresLocation
   /** Called with what an operator should know: a fixed sentence for the log, and its cause. */
   readonly onWarning?: ((message: string, cause?: unknown) => void) | undefined
-  /** Called when the open connections are of no use, because another host takes over, or because none answers (`isAway`). */
-  readonly onLost: (reason: Error, isAway: boolean) => void
 }
 
 const OPEN_MS = 1000
@@ -23,9 +21,13 @@ const WANTED_MS = 5000
 /**
  * The host that takes writes, and whether there is one. Without one, one is looked for in the background, by one attempt at a
  * time: a server that is away costs its callers nothing, and is soon found again.
+ * `onLost` is called when the open connections are of no use, because another host takes over, or because none answers.
  * Throws `UnusableDatabase` if a file of the location cannot be used.
  */
-export function createHosts({ location, onWarning = () => {}, onLost }: HostsOptions) {
+export function createHosts(
+  { location, onWarning = () => {} }: HostsOptions,
+  onLost: (reason: Error, isAway: boolean) => void,
+) {
   const openMs = Math.min(location.connectTimeoutMs ?? OPEN_MS, OPEN_MS)
   const configs = createClientConfigs(location)
   let [current] = configs as readonly [PostgresClientConfig]

@@ -56,7 +56,7 @@ interface Work<T> extends Call, Loss {
 /** What is to be done, within `withinMs` from now if it is short. */
 type Order<T> = Pick<Work<T>, 'mode' | 'share' | 'run'> & Omit<WriteOptions<T>, 'share'>
 
-export interface OpenConnectionsOptions extends Omit<HostsOptions, 'onLost'> {
+export interface OpenConnectionsOptions extends HostsOptions {
   /** How long one statement of long work may take; 20 seconds by default. */
   readonly longStatementMs?: number
   /** As that of `OpenStorageOptions`. */
