@@ -24,7 +24,8 @@ const TABLES = `
  */
 const SELECT_TABLES = `SELECT coalesce(bool_or(relname = 'schema_migrations'), false), count(*) > 0 ${TABLES}`
 
-const SELECT_HIDING = `SELECT relname ${TABLES} AND row_security_active(oid) ORDER BY relname`
+const SELECT_GUARDED = `
+  SELECT relname, row_security_active(oid) ${TABLES} AND relrowsecurity ORDER BY relname`
 
 const SELECT_HISTORY = `
   SELECT version, name, hash, applied_at FROM schema_migrations ORDER BY version`
@@ -94,14 +95,25 @@ export async function refuseUnfinishedCopy(session: Session): Promise<void> {
   if (await isUnfinishedCopy(session)) throw new UnusableDatabase(UNFINISHED_COPY)
 }
 
+/** The tables in which policies decide who sees a row: those of which they hide rows from this role, and the others. */
+export async function readGuardedTables({ query }: Session) {
+  const guarded = await query<[table: string, isActive: boolean]>(SELECT_GUARDED)
+  const namesOf = (isActive: boolean) =>
+    guarded
+      .filter(each => each[1] === isActive)
+      .map(([name]) => name)
+      .join(', ')
+  return { hiding: namesOf(true), open: namesOf(false) }
+}
+
 /**
  * Throws `UnusableDatabase` if row-level security may hide rows from this role: they would look like deleted ones. Sessions refuse
  * it by themselves, but not behind a pooler, where they have no settings.
  */
 export async function requireAllRows(session: Session): Promise<void> {
-  const hiding = await session.query<[table: string]>(SELECT_HIDING)
-  if (hiding.length === 0) return
+  const { hiding } = await readGuardedTables(session)
+  if (hiding === '') return
   throw new UnusableDatabase(
-    `row-level security of ${hiding.join(', ')} hides rows from this role: disable it, or give the role BYPASSRLS`,
+    `row-level security of ${hiding} hides rows from this role: disable it, or give the role BYPASSRLS`,
   )
 }

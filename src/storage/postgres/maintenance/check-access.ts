@@ -1,4 +1,5 @@
 import { migrationsFor } from '../../migrations.ts'
+import { readGuardedTables } from '../inspect-schema.ts'
 import type { Connections } from '../postgres-connections.ts'
 
 /** Columns that only the service should read. */
@@ -21,61 +22,40 @@ const SELECT_READERS = `
     AND has_schema_privilege(role.oid, relnamespace, 'USAGE')
   ORDER BY 1`
 
-/** Tables of the service in which policies decide who sees a row, and whether that goes for this role. */
-const SELECT_GUARDED = `
-  SELECT relname, row_security_active(oid) FROM pg_class
-  WHERE relrowsecurity AND relname = ANY ($1)
-    AND relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('users'))
-  ORDER BY relname`
-
 /** Triggers that run for every program, but for one that replicates. */
 const SELECT_TRIGGERS = `
   SELECT tgname FROM pg_trigger WHERE tgenabled IN ('O', 'A') AND tgrelid IN (
     SELECT oid FROM pg_class WHERE relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('users')))`
 
 /** Looks for other readers of secrets, row-level security, and triggers that do not run. The schema must be that of this release. */
-export async function checkAccess({ query }: Pick<Connections, 'query'>) {
-  const readers = await query<[name: string]>(SELECT_READERS, [], 'long')
-  const names = readers.map(([name]) => name)
-  const named = names.includes('public') ? 'every role (PUBLIC)' : names.join(', ')
-  const guarded = await query<[table: string, isActive: boolean]>(
-    SELECT_GUARDED,
-    [namesIn(/CREATE TABLE (\w+)/g)],
-    'long',
-  )
-  const tablesOf = (isActive: boolean) =>
-    guarded.flatMap(([table, active]) => (active === isActive ? [table] : [])).join(', ')
-  const [hidden, open] = [tablesOf(true), tablesOf(false)]
-  const running = new Set((await query<[string]>(SELECT_TRIGGERS, [], 'long')).flat())
-  const missing = namesIn(/CREATE (?:CONSTRAINT )?TRIGGER (\w+)/g).filter(
-    name => !running.has(name),
-  )
+export async function checkAccess(connections: Pick<Connections, 'query'>) {
+  const namesOf = async (statement: string) =>
+    (await connections.query<[name: string]>(statement, [], 'long')).flat()
+  const readers = await namesOf(SELECT_READERS)
+  const named = readers.includes('public') ? 'every role (PUBLIC)' : readers.join(', ')
+  const { hiding, open } = await readGuardedTables(connections)
+  const running = new Set(await namesOf(SELECT_TRIGGERS))
+  const missing = triggersMade().filter(name => !running.has(name))
+  const barriers = missing.map(name => `the trigger ${name} is disabled or missing`)
+  if (hiding !== '') barriers.unshift(`row-level security hides rows of ${hiding} from this role`)
   return {
     /** What this role counts then means nothing. */
-    hidesRows: hidden !== '',
-    faults: [
-      ...(hidden === '' ? [] : [`row-level security hides rows of ${hidden} from this role`]),
-      ...missing.map(name => `the trigger ${name} is disabled or missing`),
-    ],
+    hidesRows: hiding !== '',
+    faults: barriers,
     /** What is no fault of the database, but for an operator to know. */
     notes: [
-      ...(named === ''
-        ? []
-        : [
-            `beside their owner, password digests, hashes of API keys or signing keys can be read by ${named}`,
-          ]),
-      ...(open === ''
-        ? []
-        : [
-            `row-level security is on for ${open}: a role that does not own them sees what policies allow`,
-          ]),
-    ],
+      named &&
+        `beside their owner, password digests, hashes of API keys or signing keys can be read by ${named}`,
+      open &&
+        `row-level security is on for ${open}: a role that does not own them sees what policies allow`,
+    ].filter(note => note !== ''),
   }
 }
 
-/** What the migrations make, by name. */
-function namesIn(pattern: RegExp): readonly string[] {
-  return migrationsFor('postgres').flatMap(({ sql }) =>
-    [...sql.matchAll(pattern)].flatMap(([, name]) => name ?? []),
-  )
+/** Those of the migrations, by name. */
+function triggersMade(): readonly string[] {
+  const sql = migrationsFor('postgres')
+    .map(migration => migration.sql)
+    .join('\n')
+  return Array.from(sql.matchAll(/CREATE (?:CONSTRAINT )?TRIGGER (\w+)/g), ([, name = '']) => name)
 }
