@@ -96,9 +96,10 @@ export function createConnectionShares(options: HostsOptions) {
     if (waiters.length === 0 || closed !== undefined) return
     const room = countRoom()
     const usable = waiters.filter(({ call }) => room[call.share]-- > 0).length
-    const { idleCount, totalCount, waitingCount } = pool
-    let free = idleCount + most() - totalCount - waitingCount
-    for (; asked < usable && free > 0; free--) {
+    const idle = pool.idleCount - pool.waitingCount
+    // What it was asked for before may be opened slowly.
+    const wanted = Math.max(usable - asked, Math.min(usable, idle))
+    for (let left = Math.min(wanted, idle + most() - pool.totalCount); left > 0; left--) {
       asked++
       pool.connect((error, client) => {
         asked--
@@ -109,7 +110,7 @@ export function createConnectionShares(options: HostsOptions) {
     }
   }
 
-  /** Whether others get a connection in its place. A pooler keeps a queue, in which this process goes to the end. */
+  /** Whether others get a connection that was used. A pooler keeps a queue, in which this process goes to the end. */
   function isTheirTurn({ isPooled }: HostClient): boolean {
     const now = performance.now()
     if (!isPooled || short === undefined || now < short.turnAt || countOpen() === 1) return false
@@ -123,7 +124,7 @@ export function createConnectionShares(options: HostsOptions) {
     const room = countRoom()
     const waiter = waiters.find(({ call }) => room[call.share] > 0)
     // Another host took over while it was opened, or it broke.
-    const isUseless = client.broken !== undefined || !open.has(client) || isTheirTurn(client)
+    const isUseless = client.broken !== undefined || !open.has(client)
     if (isUseless || waiter === undefined) {
       client.release(isUseless)
       return
@@ -190,7 +191,8 @@ export function createConnectionShares(options: HostsOptions) {
       call.client = undefined
       if (client.broken === undefined) hosts.noteAnswer()
       else if (client.broken instanceof NoAnswer) hosts.suspect(call.sinceMs)
-      take(client)
+      if (isTheirTurn(client)) client.release(true)
+      else take(client)
       serve()
     },
 
