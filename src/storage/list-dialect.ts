@@ -1,27 +1,18 @@
 import type { UserFilters, UserQuery, UserSelection, UserSort } from '../users/user-repository.ts'
 import { type Asking, type Criterion, type FilterName, MAX_SORTED_USERS } from './list-plan.ts'
 
-/** How one statement reads users. */
-export interface Reading {
-  readonly asked: UserQuery
-  /** The users of these criteria are found first, and then sorted. Without any, users are read in the order of the list. */
-  readonly first: readonly Criterion[]
-  /** Whether it reads few users, whatever the values are. */
-  readonly isShort: boolean
+/** Where users are in an order. */
+export interface Place {
+  /** The columns of the order. */
+  readonly order: readonly string[]
+  /** The conditions of the ranges that together hold all users after the start. */
+  readonly ranges: readonly string[]
 }
 
 /** What users are read from. */
 export interface Source {
   readonly from: string
   readonly conditions: readonly string[]
-}
-
-/** Those of a page. */
-export interface PageSource extends Source {
-  /** The conditions of the ranges that together hold all users after the start. */
-  readonly ranges: readonly string[]
-  /** The columns of the order. */
-  readonly order: readonly string[]
 }
 
 /** What lists are in the SQL of an engine, with parameters as `@name`: those of `valuesOf`, and `key`, `id`, `limit` and `offset`. */
@@ -34,8 +25,7 @@ export interface ListDialect {
   readonly columns: string
   readonly json: string
   readonly selectRevision: string
-  /** The columns of a scan, and SQL for what it makes of them: the lines of users, and the JSON array of their digests. */
-  readonly scanned: string
+  /** SQL for what a scan makes of users: their lines, and the JSON array of their digests. */
   readonly lines: string
   readonly digests: string
   /** The values of the parameters of filters and words. */
@@ -48,13 +38,15 @@ export interface ListDialect {
   criteriaToCount(selection: UserSelection): readonly (readonly Criterion[])[]
   /** Counts the users that match some criteria, as `countFew` does. */
   selectFew(criteria: readonly Criterion[]): string
-  /** The condition for the users that match some criteria, which are few, by an index. */
-  isAmong(criteria: readonly Criterion[]): string
-  /** The condition of a criterion for each user of a scan, for which no index is read. */
+  /** Selects all columns of the users that match some criteria, which are few, by an index. It is planned on its own. */
+  few(criteria: readonly Criterion[]): string
+  /** The condition of a criterion for each user of those that are read anyway, for which no index is read. */
   testOf(criterion: Criterion): string
-  pageOf(reading: Reading): PageSource
-  /** All that match. */
-  matchesOf(reading: Reading): Source
+  placeOf(query: UserQuery): Place
+  /** What has a page, read in the order of the list. `isShort` if it reads few users, whatever the values are. */
+  inOrder(query: UserQuery, isShort: boolean): Source & Place
+  /** What has all that match, in any order. */
+  matching(asking: Asking): Source
   /** Whether a page looks only at the next users of its order, among which too few may have the words. */
   areWordsFar(selection: UserSelection, first: readonly Criterion[]): boolean
   /** SQL for the sort key of the last user within the limit. */
@@ -89,6 +81,11 @@ export function countFew(from: string, conditions: readonly string[]): string {
 /** The WHERE clause; empty without conditions. */
 export function whereSql(conditions: readonly string[]): string {
   return conditions.length === 0 ? '' : ` WHERE ${conditions.join(' AND ')}`
+}
+
+/** One condition for several, of which any holds. */
+export function anyOf(conditions: readonly string[]): string {
+  return `(${conditions.join(' OR ')})`
 }
 
 /** The columns of an order. No two users have the same e-mail, so their ids never decide it. */

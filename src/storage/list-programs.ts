@@ -1,6 +1,13 @@
 import { lastIdOf, MAX_ID, withoutLastUser } from '../users/stored-user.ts'
 import type { ScannedUsers, UserPage, UserQuery, UserScan } from '../users/user-repository.ts'
-import { type ListDialect, orderOf, type Reading, whereSql } from './list-dialect.ts'
+import {
+  anyOf,
+  type ListDialect,
+  orderOf,
+  type Place,
+  type Source,
+  whereSql,
+} from './list-dialect.ts'
 import {
   type Asking,
   type Criterion,
@@ -89,25 +96,37 @@ export function pageStatement(
 ): Asked {
   const isShort = isPageOfIndex(query, dialect.maxSkipped)
   const { sort, withTotal, start, limit } = query
-  const reading: Reading = { asked: query, first, isShort }
-  const { from, conditions, ranges, order } = dialect.pageOf(reading)
+  const few = first.length > 0 ? amongFew(dialect, query, first) : undefined
+  const { from, conditions, ranges, order } = few ?? dialect.inOrder(query, isShort)
+  const total = withTotal ? countSql(query, few ?? dialect.matching(query)) : 'NULL'
   const columns = `${dialect.columns}, ${dialect.sortKeys[sort.by]} AS sort_key`
   const rows = ranges
     .map(range => `SELECT ${columns} FROM ${from}${whereSql([range, ...conditions])}`)
     .join(' UNION ALL ')
   const sql = `
-    SELECT ${dialect.json}, count(*), (${dialect.selectRevision}), (${withTotal ? countSql(dialect, reading) : 'NULL'}),
+    SELECT ${dialect.json}, count(*), (${dialect.selectRevision}), (${total}),
       ${sort.by === 'id' ? 'NULL' : dialect.lastKeyOf(query)}
     FROM (${dialect.cut(`${rows} ORDER BY ${orderOf(order, sort)}`, query, isShort)}) AS page`
   // As a literal with three dots it takes 3 µs more, a tenth of the time of a page of one user.
   return statementOf(sql, Object.assign({ offset: 0, limit }, start, dialect.valuesOf(query)))
 }
 
-function countSql(dialect: ListDialect, reading: Reading): string {
-  if (criteriaOf(reading.asked).length === 0)
-    return 'SELECT CAST(sum(user_count) AS bigint) FROM users_summary'
-  const { from, conditions } = dialect.matchesOf(reading)
-  return `SELECT count(*) FROM ${from}${whereSql(conditions)}`
+/** Reads the users of some criteria, which are few. */
+function amongFew(
+  dialect: ListDialect,
+  query: UserQuery,
+  first: readonly Criterion[],
+): Source & Place {
+  const { order, ranges } = dialect.placeOf(query)
+  const others = criteriaOf(query).filter(name => !first.includes(name))
+  const from = `(${dialect.few(first)}) AS few`
+  return { from, conditions: others.map(dialect.testOf), order, ranges: [anyOf(ranges)] }
+}
+
+function countSql(query: UserQuery, { from, conditions }: Source): string {
+  return criteriaOf(query).length === 0
+    ? 'SELECT CAST(sum(user_count) AS bigint) FROM users_summary'
+    : `SELECT count(*) FROM ${from}${whereSql(conditions)}`
 }
 
 /** Its row has the number of users that match each of some criteria, but at most one more than MAX_SORTED_USERS. */
@@ -131,15 +150,15 @@ function scanStatement(dialect: ListDialect, scan: UserScan, few: readonly Crite
   const matching = tests.length > 0 ? ` FILTER (${whereSql(tests)})` : ''
   const [next, last] =
     few.length > 0
-      ? [`${dialect.isAmong(few)} ORDER BY id`, 'NULL']
+      ? [`(${dialect.few(few)}) AS few ORDER BY id`, 'NULL']
       : [
-          `id > @after_id AND id <= ${MAX_ID} ORDER BY id LIMIT @limit`,
+          `users WHERE id > @after_id AND id <= ${MAX_ID} ORDER BY id LIMIT @limit`,
           'CASE WHEN count(*) = @limit THEN max(id) END',
         ]
   const sql = `
     SELECT coalesce(${dialect.lines}${matching}, ''),
       ${withDigests ? `coalesce(${dialect.digests}${matching}, '[]')` : `'[]'`}, ${last}
-    FROM (SELECT ${dialect.scanned} FROM users WHERE ${next}) AS users`
+    FROM (SELECT * FROM ${next}) AS users`
   return statementOf(sql, { after_id: afterId, limit, ...dialect.valuesOf(scan) })
 }
 

@@ -5,10 +5,8 @@ import {
   countFew,
   type ListDialect,
   orderOf,
-  type PageSource,
-  type Reading,
+  type Place,
   SORT_COLUMNS,
-  type Source,
   startOf,
   whereSql,
 } from '../list-dialect.ts'
@@ -23,16 +21,10 @@ import { REPRESENTATION, representationOf, SELECT_REVISION } from './user-reads.
 
 const SORT_KEYS = { ...SORT_COLUMNS, email: 'email_lower' }
 
-/** Whether all users with the words are found, or users are read in an order until a page is full. */
-type Read = 'found' | 'ordered'
-
 const HAS_WORDS = 'words @@ @words::tsquery'
 
-const WORDS: Readonly<Record<Read, string>> = {
-  found: HAS_WORDS,
-  // Within `coalesce` PostgreSQL takes it for true of every other user, otherwise of almost none, and reads and sorts all.
-  ordered: `coalesce(${HAS_WORDS}, false)`,
-}
+/** Within `coalesce` PostgreSQL takes it for true of every other user, otherwise of almost none, and reads and sorts all. */
+const TESTED_WORDS = `coalesce(${HAS_WORDS}, false)`
 
 /** The condition of each filter. */
 const FILTERS: Readonly<Record<FilterName, string>> = {
@@ -45,7 +37,7 @@ const FILTERS: Readonly<Record<FilterName, string>> = {
 const IN_NAMES = 'name_lower >= @name AND name_lower <= @name'
 
 /** All columns that a list needs. */
-const LISTED = 'id, name_lower, email_lower, words, created_at, updated_at, shown'
+const LISTED = 'id, name_lower, email_lower, words, password_digest, created_at, updated_at, shown'
 
 /** Looking at the words of this many users takes a tenth of a second. */
 const WALKED_USERS = 20_000
@@ -62,7 +54,6 @@ export const postgresListDialect: ListDialect = {
   columns: 'id, shown',
   json: `'[' || coalesce(string_agg(${representationOf('page')}, ','), '') || ']'`,
   selectRevision: SELECT_REVISION,
-  scanned: `${LISTED}, password_digest`,
   lines: `string_agg(${REPRESENTATION} || E'\\n', '')`,
   digests: 'json_agg(password_digest)::text',
 
@@ -78,19 +69,32 @@ export const postgresListDialect: ListDialect = {
   criteriaToCount: asking => (asking.filters.name === undefined ? indexesOf(asking) : []),
 
   selectFew: criteria =>
-    criteria.includes('words')
-      ? SELECT_FEW_WITH_WORDS
-      : countFew('users', conditionsOf(criteria, 'found')),
+    criteria.includes('words') ? SELECT_FEW_WITH_WORDS : countFew('users', criteria.map(foundOf)),
 
-  // As an array: PostgreSQL does not know that they are few.
-  isAmong: criteria =>
-    `id = ANY (ARRAY(SELECT id FROM users${whereSql(conditionsOf(criteria, 'found'))}))`,
+  // With an offset it is planned on its own, so that PostgreSQL does not read the whole list in its order to find few users.
+  few: criteria => `SELECT ${LISTED} FROM users${whereSql(criteria.map(foundOf))} OFFSET 0`,
 
-  testOf: criterion => conditionsOf([criterion], 'ordered')[0] as string,
+  testOf,
 
-  pageOf,
+  placeOf: query => placeOf(query, query.sort),
 
-  matchesOf: reading => matching(reading, 'found'),
+  inOrder: (query, isShort) => {
+    const { sort, filters } = query
+    // The index of a name has its users in the order of their ids, whatever the sort.
+    if (isShort && filters.name !== undefined) {
+      const place = placeOf(query, { ...sort, by: 'name' }, '@name')
+      return { from: 'users', conditions: [IN_NAMES], ...place }
+    }
+    const place = placeOf(query, sort)
+    const conditions = criteriaOf(query).map(testOf)
+    if (!areWordsFar(query, [])) return { from: 'users', conditions, ...place }
+    // Only the next users in its order are looked at.
+    const inOrder = `${whereSql(place.ranges)} ORDER BY ${orderOf(place.order, sort)}`
+    const next = `SELECT ${LISTED} FROM users${inOrder} LIMIT ${WALKED_USERS}`
+    return { from: `(${next}) AS users`, conditions, order: place.order, ranges: ['true'] }
+  },
+
+  matching: query => ({ from: 'users', conditions: criteriaOf(query).map(foundOf) }),
 
   areWordsFar,
 
@@ -124,27 +128,7 @@ function areWordsFar({ filters, words }: UserSelection, first: readonly Criterio
   return first.length === 0 && words.length > 0 && filters.name === undefined
 }
 
-function pageOf(reading: Reading): PageSource {
-  const { asked, first, isShort } = reading
-  // The index of a name has its users in the order of their ids, whatever the sort.
-  if (isShort && first.length === 0 && asked.filters.name !== undefined) {
-    const place = placeOf(asked, { ...asked.sort, by: 'name' }, '@name')
-    return { from: 'users', conditions: [IN_NAMES], ...place }
-  }
-  const page = { ...matching(reading, 'ordered'), ...placeOf(asked, asked.sort) }
-  return areWordsFar(asked, first) ? amongNext(asked, page) : page
-}
-
-/** What has the users of `first`, and the conditions of the other criteria. */
-function matching({ asked, first }: Reading, read: Read): Source {
-  const others = criteriaOf(asked).filter(name => !first.includes(name))
-  // Planned on its own, so that PostgreSQL does not read the whole list in its order to find few users.
-  const few = `(SELECT ${LISTED} FROM users${whereSql(conditionsOf(first, 'found'))} OFFSET 0) AS users`
-  return { from: first.length === 0 ? 'users' : few, conditions: conditionsOf(others, read) }
-}
-
-/** The columns of a sort, and the condition of what comes after the start. */
-function placeOf({ filters, start }: UserQuery, sort: UserSort, startKey = '@key') {
+function placeOf({ filters, start }: UserQuery, sort: UserSort, startKey = '@key'): Place {
   const order = columnsOf(sort.by, SORT_KEYS[sort.by])
   if ('offset' in start) return { order, ranges: ['true'] }
   const key = startOf(sort, filters, { least: 'least', greatest: 'greatest', key: startKey })
@@ -152,13 +136,11 @@ function placeOf({ filters, start }: UserQuery, sort: UserSort, startKey = '@key
   return { order, ranges: [`(${order}) ${sort.descending ? '<' : '>'} (${position})`] }
 }
 
-/** The same page, of which only the next users in its order are looked at. */
-function amongNext({ sort }: UserQuery, page: PageSource): PageSource {
-  const inOrder = `${whereSql(page.ranges)} ORDER BY ${orderOf(page.order, sort)}`
-  const next = `SELECT ${LISTED} FROM users${inOrder} LIMIT ${WALKED_USERS}`
-  return { ...page, from: `(${next}) AS users`, ranges: ['true'] }
+/** The condition by which an index finds users. */
+function foundOf(criterion: Criterion): string {
+  return criterion === 'words' ? HAS_WORDS : FILTERS[criterion]
 }
 
-function conditionsOf(criteria: readonly Criterion[], read: Read): readonly string[] {
-  return criteria.map(name => (name === 'words' ? WORDS[read] : FILTERS[name]))
+function testOf(criterion: Criterion): string {
+  return criterion === 'words' ? TESTED_WORDS : FILTERS[criterion]
 }

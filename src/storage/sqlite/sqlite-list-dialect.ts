@@ -1,10 +1,10 @@
 import type { UserQuery } from '../../users/user-repository.ts'
 import {
+  anyOf,
   COMPARISONS,
   columnsOf,
   countFew,
   type ListDialect,
-  type Reading,
   SORT_COLUMNS,
   type Source,
   startOf,
@@ -14,9 +14,7 @@ import {
   type Criterion,
   FILTER_COLUMNS,
   type FilterName,
-  fewOf,
   isInOrder,
-  MAX_SORTED_USERS,
   namesOf,
   rangesOf,
 } from '../list-plan.ts'
@@ -35,21 +33,15 @@ const FILTERS: Readonly<Record<FilterName, string>> = {
   ...COMPARISONS,
 }
 
-type FewName = 'ids' | 'emails'
-
-/** Looks only at these users of the index of words. */
-const HAS_ROWID: Readonly<Record<FewName, string>> = {
-  ids: `users_words.rowid IN ${listed('ids')}`,
-  emails: `users_words.rowid IN (SELECT id FROM users WHERE lower(email) IN ${listed('emails')})`,
-}
-
 /** Throws when the time of a list is over. To call it for each user would take longer than to read the user. */
 const IN_TIME = '(id % 1009 > 0 OR is_in_time())'
 
 /** Of one user, without the index: each of `asked` begins one of its words. */
 const HAS_WORDS = `(SELECT min(instr(' ' || words, ' ' || value)) FROM json_each(@asked)) > 0`
 
-const WITH_WORDS = 'SELECT rowid FROM users_words WHERE users_words MATCH @words'
+const WITH_WORDS = 'users_words MATCH @words'
+
+const INDEXED_USERS = 'users_words CROSS JOIN users ON users.id = users_words.rowid'
 
 /** Lists in the SQL of SQLite. Those that may read many users call `is_in_time`. */
 export const sqliteListDialect: ListDialect = {
@@ -58,7 +50,6 @@ export const sqliteListDialect: ListDialect = {
   columns: 'id, name, email, created_at, updated_at',
   json: `json_group_array(${REPRESENTATION})`,
   selectRevision: SELECT_REVISION,
-  scanned: 'id, name, name_lower, email, words, password_digest, created_at, updated_at',
   lines: `group_concat(${REPRESENTATION} || char(10), '')`,
   digests: 'json_group_array(password_digest)',
 
@@ -73,41 +64,44 @@ export const sqliteListDialect: ListDialect = {
 
   selectFew: criteria =>
     criteria.includes('words')
-      ? `SELECT count(*) FROM (${WITH_WORDS} AND (rowid % 1009 > 0 OR is_in_time()) LIMIT ${MAX_SORTED_USERS + 1})`
+      ? countFew('users_words', [WITH_WORDS, '(rowid % 1009 > 0 OR is_in_time())'])
       : countFew('users', criteria.map(conditionOf)),
 
-  isAmong: criteria =>
+  // The limit keeps SQLite from making one query of this and the one around it, for which it could choose another index.
+  few: criteria =>
     criteria.includes('words')
-      ? `id IN (${WITH_WORDS})`
-      : `id IN (SELECT id FROM ${withIndex(criteria)}${whereSql(criteria.map(conditionOf))})`,
+      ? `SELECT users.* FROM ${INDEXED_USERS} WHERE ${WITH_WORDS} LIMIT -1`
+      : `SELECT * FROM ${withIndex(criteria)}${whereSql(criteria.map(conditionOf))} LIMIT -1`,
 
   testOf: criterion => (criterion === 'words' ? HAS_WORDS : conditionOf(criterion)),
 
-  pageOf: reading => {
-    const { asked, first } = reading
-    const { sort, words } = asked
-    const hasWords = words.length > 0
-    const order = columnsOf(sort.by, SORT_KEYS[sort.by], hasWords ? 'users_words.rowid' : 'id')
-    const ranges = rangesAfter(asked)
-    if (hasWords || first.length > 0) {
-      const source = hasWords ? withWords(reading) : amongFew(reading)
-      return { ...source, ranges: [`(${ranges.join(' OR ')})`], order }
+  placeOf: query => ({
+    order: columnsOf(query.sort.by, SORT_KEYS[query.sort.by]),
+    ranges: rangesAfter(query),
+  }),
+
+  inOrder: (query, isShort) => {
+    const { sort, filters, words } = query
+    const names = namesOf(filters)
+    if (words.length > 0) {
+      // The index of words gives users in the order of ids, so that the first ones are enough for a page.
+      const order = columnsOf(sort.by, SORT_KEYS[sort.by], 'users_words.rowid')
+      // FTS5 seeks only to an integer, and better-sqlite3 binds numbers as floating point.
+      const ranges = rangesAfter(query, ['users_words.rowid', 'CAST(@id AS INTEGER)'])
+      return { ...withWords(names), order, ranges: [anyOf(ranges)] }
     }
     // A plus keeps SQLite from finding and sorting all users of a filter where the first few of the list fill the page.
-    const checks = namesOf(asked.filters).map(name =>
-      isInOrder(name, sort) ? conditionOf(name) : `+${conditionOf(name)}`,
-    )
-    return { from: 'users', conditions: inTime(reading, checks), ranges, order }
+    const checks = names.map(name => `${isInOrder(name, sort) ? '' : '+'}${conditionOf(name)}`)
+    const conditions = isShort ? checks : [IN_TIME, ...checks]
+    return { from: 'users', conditions, ...sqliteListDialect.placeOf(query) }
   },
 
-  matchesOf: reading => {
-    const { asked, first } = reading
-    if (asked.words.length > 0) return withWords(reading)
-    if (first.length > 0) return amongFew(reading)
+  matching: ({ filters, words }) => {
+    const names = namesOf(filters)
+    if (words.length > 0) return withWords(names)
     // Looking up many users of an index takes longer than reading the whole table.
-    const hasMany = rangesOf(asked.filters).length > 1
-    const conditions = inTime(reading, namesOf(asked.filters).map(conditionOf))
-    return { from: hasMany ? 'users NOT INDEXED' : 'users', conditions }
+    const from = rangesOf(filters).length > 1 ? 'users NOT INDEXED' : 'users'
+    return { from, conditions: [IN_TIME, ...names.map(conditionOf)] }
   },
 
   areWordsFar: () => false,
@@ -118,32 +112,9 @@ export const sqliteListDialect: ListDialect = {
   cut: rows => `${rows} LIMIT @limit + 1 OFFSET @offset`,
 }
 
-/** First, because SQLite asks no further once a condition does not hold. */
-function inTime({ isShort }: Reading, conditions: readonly string[]): readonly string[] {
-  return isShort ? conditions : [IN_TIME, ...conditions]
-}
-
-/** The index of words gives users in the order of ids, so that the first ones are enough for a page. */
-function withWords(reading: Reading): Source {
-  const { filters } = reading.asked
-  const checks = namesOf(filters).map(name =>
-    fewOf(reading.asked).includes(name as FewName) ? HAS_ROWID[name as FewName] : conditionOf(name),
-  )
-  return {
-    from: 'users_words CROSS JOIN users ON users.id = users_words.rowid',
-    conditions: inTime(reading, ['users_words MATCH @words', ...checks]),
-  }
-}
-
-/** The limit keeps SQLite from making one query of the two, for which it could choose another index. */
-function amongFew(reading: Reading): Source {
-  const { asked, first } = reading
-  const found = first.map(conditionOf)
-  const others = namesOf(asked.filters).filter(name => !first.includes(name))
-  return {
-    from: `(SELECT * FROM ${withIndex(first)}${whereSql(found)} LIMIT -1) AS few`,
-    conditions: inTime(reading, others.map(conditionOf)),
-  }
+/** The time is asked first, because SQLite asks no further once a condition does not hold. */
+function withWords(names: readonly FilterName[]): Source {
+  return { from: INDEXED_USERS, conditions: [IN_TIME, WITH_WORDS, ...names.map(conditionOf)] }
 }
 
 /** SQLite finds users by their ids and e-mails by itself. */
@@ -153,14 +124,14 @@ function withIndex([name]: readonly Criterion[]): string {
 }
 
 /** The conditions of what comes after the start: any of them holds. */
-function rangesAfter({ sort, filters, words, start }: UserQuery): readonly string[] {
+function rangesAfter(
+  { sort, filters, start }: UserQuery,
+  [idColumn, startId] = ['id', '@id'],
+): readonly string[] {
   if ('offset' in start) return ['true']
   const beyond = sort.descending ? '<' : '>'
-  const hasWords = words.length > 0
-  const afterId = `id ${beyond} @id`
-  // FTS5 seeks only to an integer, and better-sqlite3 binds numbers as floating point.
-  if (sort.by === 'id')
-    return [hasWords ? `users_words.rowid ${beyond} CAST(@id AS INTEGER)` : afterId]
+  const afterId = `${idColumn} ${beyond} ${startId}`
+  if (sort.by === 'id') return [afterId]
   const key = SORT_KEYS[sort.by]
   const afterKey = `${key} ${beyond} ${startOf(sort, filters, { least: 'min', greatest: 'max' })}`
   // For (key, id) > (@key, @id) SQLite seeks by the first column only, and would read all users with the same name.
