@@ -53,8 +53,8 @@ async function outcomesOf(calls: readonly Promise<unknown>[]): Promise<unknown[]
 /** An empty repository, and the clock that it has its times from. */
 async function opened() {
   const clock = createFakeClock()
-  const { storage } = await openStored({ now: clock.now })
-  return { repository: storage.users, clock }
+  const { storage, again } = await openStored({ now: clock.now })
+  return { repository: storage.users, again, clock }
 }
 
 describe('UserRepository', () => {
@@ -102,19 +102,21 @@ describe('UserRepository', () => {
     expect(await digestOf(repository, user)).toBe('$2')
   })
 
-  test('of many updates at once, one that compared the same digest succeeds, and each has a version of its own', async () => {
-    const { repository } = await opened()
+  test('of many updates at once by several processes, one that compared the same digest succeeds, and each has a version of its own', async () => {
+    const { repository, again } = await opened()
+    const processes = [repository, (await again()).users, (await again()).users]
+    const at = (index: number) => processes[index % processes.length] ?? repository
     const user = await createUser(repository, newUser({ passwordDigest: null }))
     const count = Array.from({ length: 20 }, (_, index) => index)
     const judged = await Promise.all(
       count.map(index =>
-        repository.update(user.id, { passwordDigest: `$${index}`, judgedDigest: null }),
+        at(index).update(user.id, { passwordDigest: `$${index}`, judgedDigest: null }),
       ),
     )
     const changed = judged.filter(result => result !== 'digest_changed')
     expect(changed).toEqual([await repository.find(user.id)])
     const renamed = await Promise.all(
-      count.map(index => repository.update(user.id, { name: `Name ${index}` })),
+      count.map(index => at(index).update(user.id, { name: `Name ${index}` })),
     )
     const versions = [user, ...changed, ...renamed].map(each => (each as StoredUser).version)
     expect(new Set(versions).size).toBe(22)

@@ -1,7 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
-import type { Storage } from '../../../src/storage/storage.ts'
-import { IDEMPOTENCY_TTL_MS, type StoredUser } from '../../../src/users/user-repository.ts'
+import { IDEMPOTENCY_TTL_MS } from '../../../src/users/user-repository.ts'
 import { among } from '../../support/among.ts'
 import { createUser } from '../../support/create-user.ts'
 import { createFakeClock, type FakeClock } from '../../support/fake-clock.ts'
@@ -27,20 +26,6 @@ test('update takes back an e-mail that another transaction changes meanwhile', a
   expect(await queryPostgres(url, 'SELECT name, email FROM users')).toEqual([
     { name: 'Bea', email },
   ])
-})
-
-test('updates of one user by several processes at once all succeed, each with a version of its own', async () => {
-  const url = await copyPostgresTemplate()
-  const processes = await Promise.all(Array.from({ length: 3 }, () => openStorage(url)))
-  const [first] = processes as [Storage]
-  const email = 'ann@example.com'
-  const { id } = await createUser(first.users, { name: 'Ann', email, passwordDigest: null })
-  const updates = processes.flatMap(({ users }, index) =>
-    Array.from({ length: 5 }, (_, nth) => users.update(id, { name: `Ann ${index} ${nth}` })),
-  )
-  const updated = (await Promise.all(updates)) as StoredUser[]
-  expect(new Set(updated.map(({ version }) => version)).size).toBe(15)
-  expect(updated).toContainEqual(await first.users.find(id))
 })
 
 test('of a delete and updates with one version by several processes, one succeeds', async () => {
