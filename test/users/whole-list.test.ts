@@ -57,6 +57,9 @@ const text = async (response: IncomingMessage) => (await buffer(response)).toStr
 
 const idsOf = (users: readonly ShownUser[]) => users.map(({ id }) => id)
 
+const rename = ({ http }: TestApp, id: number, name: string) =>
+  http.put(`/users/${id}`).send({ user: { name } }).expect(200)
+
 const ask = ({ http }: TestApp, path = '/users') => http.get(path).set('Accept', NDJSON)
 
 /** Its first value is 0 when it has moved everything into the file. */
@@ -230,10 +233,7 @@ describe('GET /users as application/x-ndjson', () => {
     }
     const response = await begin(app)
     const last = MANY - 1
-    await app.http
-      .put(`/users/${last}`)
-      .send({ user: { name: 'Later' } })
-      .expect(200)
+    await rename(app, last, 'Later')
     for (const id of [2, MANY]) await app.http.delete(`/users/${id}`).expect(204)
     const made = await app.http.post('/users').send(newUserBody()).expect(201)
     const users = new Map<number, ShownUser>()
@@ -254,11 +254,7 @@ describe('GET /users as application/x-ndjson', () => {
     const app = await openMany()
     await Promise.all([1, 2, 3, 4].map(() => begin(app)))
     await until(async () => !(await isHeld(app)))
-    for (let nth = 0; nth < 20; nth++)
-      await app.http
-        .put(`/users/${MANY - nth}`)
-        .send({ user: { name: `N ${nth}` } })
-        .expect(200)
+    for (let nth = 0; nth < 20; nth++) await rename(app, MANY - nth, `N ${nth}`)
     await until(async () => !(await isHeld(app)))
   })
 

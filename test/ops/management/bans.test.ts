@@ -1,7 +1,11 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { createFakeClock } from '../../support/fake-clock.ts'
 import { linksOf, walk } from '../../support/list-pages.ts'
-import { openManagedApp, shareManagedApp } from '../../support/management-requests.ts'
+import {
+  type ManagedApp,
+  openManagedApp,
+  shareManagedApp,
+} from '../../support/management-requests.ts'
 
 const LIMITS = {
   throttle: [{ name: 'posts', path: '/posts', limit: 1, period: 60 }],
@@ -30,8 +34,8 @@ interface Ban {
   readonly ends_at: string
 }
 
-async function add(ban: object): Promise<Ban> {
-  const { status, body } = await app.ops.post('/bans').send({ ban })
+async function add(ban: object, { ops }: Pick<ManagedApp, 'ops'> = app): Promise<Ban> {
+  const { status, body } = await ops.post('/bans').send({ ban })
   expect([status, body]).toEqual([201, expect.anything()])
   return body
 }
@@ -268,12 +272,10 @@ test('a client that the port has banned is lifted by the same name', async () =>
     ['domain', 'Shop.Example'],
     ['ip', '2001:DB8::1'],
   ]) {
-    await ops.post('/bans').send({ ban: { rule, client } }).expect(201)
+    await add({ rule, client }, { ops })
     await ops.delete('/bans').query({ client }).expect(200, { lifted: 1 })
-    await ops
-      .post('/bans')
-      .send({ ban: { rule, client: '.' } })
-      .expect(422)
+    const ban = { rule, client: '.' }
+    await ops.post('/bans').send({ ban }).expect(422)
   }
 })
 
@@ -281,20 +283,13 @@ test('the end of a ban is by the wall clock, also after that was set', async () 
   const [wall, monotonic] = [createFakeClock(), createFakeClock()]
   const clocks = { now: wall.now, monotonicNow: monotonic.now }
   const { ops, logLines } = await openManagedApp({ limits: LIMITS, ...clocks })
-  await ops
-    .post('/bans')
-    .send({ ban: { rule: 'login', client: A } })
-    .expect(201)
+  await add({ rule: 'login', client: A }, { ops })
   wall.advance(7_200_000)
   const { body } = await ops.get('/bans').expect(200)
   const end = new Date(wall.now() + 3_600_000).toISOString()
   expect(body).toEqual([{ rule: 'login', client: A, ends_at: end }])
   logLines.length = 0
-  const again = await ops
-    .post('/bans')
-    .send({ ban: { rule: 'login', client: A } })
-    .expect(201)
-  expect(again.body.ends_at).toBe(end)
+  expect((await add({ rule: 'login', client: A }, { ops })).ends_at).toBe(end)
   expect(logLines).toContainEqual(expect.objectContaining({ banEndsAt: end }))
 })
 
