@@ -4,9 +4,13 @@ import { openBanList } from '../../src/limits/ban-list.ts'
 import type { Ban, BanStore } from '../../src/limits/ban-store.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { ANN, BOB, DAY, HOUR, MINUTE } from '../support/limited-app.ts'
+import { openStored } from '../support/stored.ts'
 import { until } from '../support/until.ts'
 
 const START = createFakeClock().now()
+
+/** After it all bans are read, not only what has changed. */
+const PAUSE = 5001
 
 const BAN = { rule: 'login', clientKey: ANN, forMs: HOUR }
 
@@ -16,46 +20,54 @@ function stored(clientKey: string, endsAfterMs = HOUR): Ban {
 }
 
 interface Scene {
-  readonly kept?: Ban[]
+  readonly kept?: readonly Ban[]
   readonly maxBans?: number
-  /** Replaces parts of the store. */
+  /** Replaces calls of the store. */
   readonly replace?: (store: BanStore) => Partial<BanStore>
 }
 
-/** A list of bans over a store in memory. */
+/** A list of bans over the store of a database. Their clocks stand still until the test moves them. */
 async function open({ kept = [], maxBans, replace = () => ({}) }: Scene = {}) {
   const steady = createFakeClock(5000)
+  const { storage } = await openStored({ now: () => START + steady.now() - 5000 })
+  const store = storage.bans
+  const save = async (...bans: readonly Ban[]) => {
+    for (const ban of bans) await store.save(ban)
+  }
+  await save(...kept)
   const failures: unknown[] = []
   const changed: string[] = []
-  const store: BanStore = {
-    now: async () => START + steady.now() - 5000,
-    load: async function* () {
-      yield [...kept]
-    },
-    list: async ({ limit }) => ({ bans: kept.slice(0, limit), hasMore: kept.length > limit }),
-    save: async ban => kept.push(ban) > 0,
-    lift: async () => kept.splice(0),
-    recent: async () => undefined,
-  }
   const bans = await openBanList({
     store: { ...store, ...replace(store) },
     monotonicNow: steady.now,
     onStoreFailure: error => failures.push(error),
     onReadFailure: error => failures.push(error),
-    onForeignChange: ({ clientKey, endsAt }) => {
-      changed.push(`${clientKey} for ${endsAt - START} ms`)
+    onForeignChange: ({ clientKey, endsAt, lastsMs }) => {
+      changed.push(`${clientKey} ${lastsMs < 0 ? 'lifted' : `for ${endsAt - START} ms`}`)
     },
     ...(maxBans !== undefined && { maxBans }),
   })
   onTestFinished(() => bans.close())
   return {
-    ...{ bans, kept, steady, failures, changed },
+    ...{ bans, steady, failures, changed },
     restOf: (...keys: string[]) =>
       keys.map(clientKey => bans.remainingMs({ rule: 'login', clientKey })),
+    kept: async () => (await store.list({ limit: 100 })).bans,
+    /** As another process does. */
+    save,
+    lift: (...clientKeys: string[]) => store.lift({ clientKeys }),
     /** Follows the store after another process has changed it. */
     followChange: () => bans.follow(),
+    /** Reads all bans of the store, as after a pause. */
+    readAll: async () => {
+      steady.advance(PAUSE)
+      await bans.follow()
+    },
   }
 }
+
+/** The list has not yet read what others have saved. */
+const withoutRecent = () => ({ recent: async () => [] })
 
 /** A promise to be resolved from outside. */
 function createGate() {
@@ -87,8 +99,8 @@ describe('add', () => {
     await bans.saved()
     steady.advance(MINUTE)
     isAway = false
-    await until(() => kept.length >= 2)
-    expect(kept).toEqual([stored('replaced', DAY), { ...stored(ANN), lastsMs: HOUR }])
+    await until(async () => (await kept()).length >= 2)
+    expect(await kept()).toEqual([{ ...stored(ANN), lastsMs: HOUR }, stored('replaced', DAY)])
     expect(failures).toHaveLength(4)
   })
 
@@ -99,25 +111,27 @@ describe('add', () => {
   })
 
   test('and follow drop the oldest ban when there are too many', async () => {
-    const { bans, kept, restOf, followChange } = await open({ maxBans: 2 })
+    const { bans, restOf, save, lift, readAll } = await open({ maxBans: 2 })
     for (const clientKey of ['a', 'b', 'a', 'c']) bans.add({ ...BAN, clientKey })
     expect(restOf('a', 'b', 'c')).toEqual([HOUR, undefined, HOUR])
     await bans.saved()
-    kept.splice(0, Infinity, stored('x'), stored('y'), stored('z'))
-    await followChange()
-    expect(restOf('x', 'y', 'z')).toEqual([undefined, HOUR, HOUR])
+    await lift('a', 'b', 'c')
+    await save(stored('z', DAY), stored('x'), stored('y', 2 * HOUR))
+    await readAll()
+    expect(restOf('x', 'y', 'z')).toEqual([undefined, 2 * HOUR - PAUSE, DAY - PAUSE])
   })
 
   test('and follow drop no ban of one rule for those of another', async () => {
-    const { bans, kept, restOf, followChange } = await open({ maxBans: 1 })
+    const { bans, restOf, save, lift, readAll } = await open({ maxBans: 1 })
     bans.add(BAN)
     bans.add({ ...BAN, rule: 'other' })
     bans.add({ ...BAN, clientKey: BOB, isDryRun: true })
     expect(restOf(ANN)).toEqual([HOUR])
     await bans.saved()
-    kept.splice(0, Infinity, stored(ANN, MINUTE), { ...stored(BOB), rule: 'other' })
-    await followChange()
-    expect(restOf(ANN)).toEqual([MINUTE])
+    await lift(ANN)
+    await save(stored(ANN, MINUTE), { ...stored(BOB), rule: 'other' })
+    await readAll()
+    expect(restOf(ANN)).toEqual([MINUTE - PAUSE])
   })
 
   test('drops no ban in force for those that have ended', async () => {
@@ -131,24 +145,20 @@ describe('add', () => {
   })
 
   test('replaces a ban that has ended here, but not yet in the store', async () => {
-    const { bans, kept, steady, restOf } = await open({
-      replace: store => ({
-        save: async (ban, how) => (how?.replaces || kept.length === 0) && store.save(ban),
-      }),
-    })
+    const { bans, kept, save, steady, restOf } = await open({ replace: withoutRecent })
     await bans.add({ ...BAN, forMs: MINUTE })
+    // As a process with a clock that is behind has it.
+    await save(stored(ANN, 2 * MINUTE))
     steady.advance(MINUTE)
     expect(restOf(ANN)).toEqual([undefined])
     expect(await bans.add(BAN)).toBe(true)
     expect(restOf(ANN)).toEqual([HOUR])
-    expect(kept.at(-1)).toMatchObject({ lastsMs: HOUR })
+    expect(await kept()).toMatchObject([{ lastsMs: HOUR }])
   })
 
   test('obeys the ban that another process was first to save', async () => {
-    const { bans, kept, restOf } = await open({
-      replace: () => ({ save: async () => false }),
-    })
-    kept.push(stored(ANN, DAY))
+    const { bans, save, restOf } = await open({ replace: withoutRecent })
+    await save(stored(ANN, DAY))
     expect(await bans.add(BAN)).toBe(false)
     expect(restOf(ANN)).toEqual([DAY])
   })
@@ -156,16 +166,19 @@ describe('add', () => {
 
 describe('follow', () => {
   test('takes over bans that another process makes, changes and lifts, by the clock of the store', async () => {
-    const { kept, steady, changed, restOf, followChange } = await open({ kept: [stored(BOB, DAY)] })
+    const opened = await open({ kept: [stored(BOB, DAY)] })
+    const { save, lift, steady, changed, restOf, followChange } = opened
     steady.advance(30 * MINUTE)
-    kept.push(stored(ANN))
+    await save(stored(ANN))
     await followChange()
     expect(restOf(ANN)).toEqual([30 * MINUTE])
-    kept.splice(0, 2, stored(ANN, 2 * HOUR))
+    await save(stored(ANN, 2 * HOUR))
+    await followChange()
+    await lift(BOB)
     await followChange()
     expect(restOf(ANN, BOB)).toEqual([90 * MINUTE, undefined])
     const [made, prolonged] = [HOUR, 2 * HOUR].map(ms => `${ANN} for ${ms} ms`)
-    expect(changed).toEqual([made, prolonged, `${BOB} for ${DAY} ms`])
+    expect(changed).toEqual([made, prolonged, `${BOB} lifted`])
   })
 
   test('does not prolong a ban that lasts too long in the store, or begin it again', async () => {
@@ -206,7 +219,7 @@ describe('follow', () => {
     expect(await follow(1000)).toEqual(['recent'])
     const rest = HOUR - 1000
     expect(restOf(ANN, BOB, 'new')).toEqual([rest, undefined, rest])
-    expect(changed).toEqual([`${BOB} for ${HOUR} ms`, `new for ${HOUR} ms`])
+    expect(changed).toEqual([`${BOB} lifted`, `new for ${HOUR} ms`])
     recent = new Error('away')
     expect(await follow(0)).toEqual(['recent'])
     expect(failures).toHaveLength(1)
@@ -220,77 +233,80 @@ describe('follow', () => {
   })
 
   test('a ban that has ended is no change of another process', async () => {
-    const { steady, changed, restOf, followChange, kept } = await open({ kept: [stored(ANN)] })
+    const { steady, changed, restOf, followChange } = await open({ kept: [stored(ANN)] })
     steady.advance(HOUR)
-    kept.pop()
     await followChange()
     expect([restOf(ANN), changed]).toEqual([[undefined], []])
   })
 
   test('drops a lifted ban of this process, but not before it was saved', async () => {
     const gate = createGate()
-    const { bans, restOf, followChange } = await open({
-      replace: () => ({ save: () => gate.opened.then(() => true) }),
+    const { bans, lift, restOf, followChange, readAll } = await open({
+      replace: store => ({ save: (...given) => gate.opened.then(() => store.save(...given)) }),
     })
     const added = bans.add(BAN)
-    await followChange()
-    expect(restOf(ANN)).toEqual([HOUR])
+    await readAll()
+    expect(restOf(ANN)).toEqual([HOUR - PAUSE])
     gate.open()
     await added
     await followChange()
+    await lift(ANN)
+    await readAll()
     expect(restOf(ANN)).toEqual([undefined])
   })
 
   test('keeps bans that are not in the store: those of dry runs, and those that could not be saved', async () => {
-    const { bans, kept, restOf, followChange } = await open({
+    const { bans, save, restOf, readAll } = await open({
       replace: () => ({ save: () => Promise.reject(new Error('disk full')) }),
     })
     bans.add(BAN)
     bans.add({ ...BAN, clientKey: BOB, isDryRun: true })
-    kept.push(stored('other'))
-    await followChange()
-    expect(restOf(ANN, 'other')).toEqual([HOUR, HOUR])
+    await save(stored('other'))
+    await readAll()
+    const rest = HOUR - PAUSE
+    expect(restOf(ANN, 'other')).toEqual([rest, rest])
     const ofDryRun = { rule: 'login', clientKey: BOB, isDryRun: true }
-    expect([bans.remainingMs(ofDryRun), ...restOf(BOB)]).toEqual([HOUR, undefined])
+    expect([bans.remainingMs(ofDryRun), ...restOf(BOB)]).toEqual([rest, undefined])
   })
 
   test('keeps a ban that begins while it reads', async () => {
     let onRead = () => {}
-    const { bans, restOf, followChange } = await open({
-      replace: () => ({
+    const { bans, restOf, readAll } = await open({
+      kept: [stored(BOB)],
+      replace: store => ({
         load: async function* () {
+          yield* store.load()
           onRead()
-          yield [stored(BOB)]
           await turn()
           yield []
         },
       }),
     })
     onRead = () => void bans.add(BAN)
-    await followChange()
-    expect(restOf(ANN, BOB)).toEqual([HOUR, HOUR])
+    await readAll()
+    expect(restOf(ANN, BOB)).toEqual([HOUR, HOUR - PAUSE])
   })
 })
 
 test('what operators change while the store is being read stays changed', async () => {
   const gate = createGate()
   let isSlow = false
-  const { bans, restOf, followChange } = await open({
+  const { bans, restOf, readAll } = await open({
     kept: [stored(ANN)],
-    replace: () => ({
+    replace: store => ({
       load: async function* () {
         if (isSlow) await gate.opened
-        yield [stored(ANN)]
+        yield* store.load()
       },
     }),
   })
   isSlow = true
-  const followed = followChange()
+  const followed = readAll()
   await turn()
   bans.obey(stored(BOB))
   const forgotten = bans.forget([stored(ANN)])
   await turn()
   gate.open()
   await Promise.all([followed, forgotten])
-  expect(restOf(ANN, BOB)).toEqual([undefined, HOUR])
+  expect(restOf(ANN, BOB)).toEqual([undefined, HOUR - PAUSE])
 })
