@@ -89,10 +89,13 @@ async function openFailingReceiver(random: () => number) {
     // After two broken connections in a row, the next try is half a minute later.
     const breaks = dice < 0.05 && !hasBroken
     hasBroken = breaks
-    if (breaks) response.destroy()
-    else if (dice < 0.2) response.writeHead(500, { 'Retry-After': '0' }).end()
-    else if (dice < 0.3) setTimeout(() => response.writeHead(204).end(), 1000 * random())
-    else response.writeHead(204).end()
+    const respond = () => {
+      if (breaks) response.destroy()
+      else if (dice < 0.2) response.writeHead(500, { 'Retry-After': '0' }).end()
+      else response.writeHead(204).end()
+    }
+    const isSlow = dice >= 0.2 && dice < 0.3
+    setTimeout(respond, random() * (isSlow ? 1000 : 10))
   })
   return {
     url: receiver.url,

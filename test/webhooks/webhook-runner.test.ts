@@ -1,11 +1,13 @@
 import { randomBytes } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
 import pino from 'pino'
 import { expect, onTestFinished, test } from 'vitest'
 import { createClocks } from '../../src/platform/clocks.ts'
 import type { Storage } from '../../src/storage/storage.ts'
 import { createChangeFeed } from '../../src/users/change-feed.ts'
 import { startWebhooks } from '../../src/webhooks/webhook-runner.ts'
+import { createFakeClock } from '../support/fake-clock.ts'
 import { openStored } from '../support/stored.ts'
 import { until } from '../support/until.ts'
 import { namesIn, openReceiver, status } from '../support/webhook-receiver.ts'
@@ -24,7 +26,10 @@ async function openDatabase(answer = status(204)) {
 }
 
 /** What a process runs, with lists of webhooks that come late from `hold` until `letGo`. */
-function openRunner({ webhooks, changes, users }: Storage) {
+function openRunner(
+  { webhooks, changes, users }: Storage,
+  options: Partial<Parameters<typeof startWebhooks>[0]> = {},
+) {
   let held: Promise<void> | undefined
   let letGo = () => {}
   let onRead = () => {}
@@ -41,6 +46,7 @@ function openRunner({ webhooks, changes, users }: Storage) {
       },
     },
     ...{ changes, untilNews: feed.untilNews, log: pino({ level: 'silent' }), isIdle: () => false },
+    ...options,
   })
   let serial = 0
   onTestFinished(async () => {
@@ -121,4 +127,51 @@ test('a stop waits for the request that runs, also while the webhooks are being 
   expect(await stopping).toBe(true)
   const [webhook] = await storage.webhooks.list()
   expect(webhook?.cursor).toBeDefined()
+})
+
+test('after each full request the thread is left to others for as long as all but the receiver took', async () => {
+  const { storage, receiver } = await openDatabase()
+  const clock = createFakeClock()
+  receiver.answerWith((response, posted) => {
+    clock.advance(250)
+    status(204)(response, posted)
+  })
+  const pauses: number[] = []
+  const changes = {
+    read: (...page: Parameters<Storage['changes']['read']>) => {
+      clock.advance(300)
+      return storage.changes.read(...page)
+    },
+  }
+  const numbers = Array.from({ length: 250 }, (_, number) => number)
+  await storage.users.create(
+    numbers.map(id => ({ name: 'Ann', email: `${id}@example.com`, passwordDigest: null })),
+  )
+  openRunner(storage, {
+    changes,
+    monotonicNow: clock.now,
+    wait: async (ms, signal) => {
+      pauses.push(ms)
+      await sleep(1, undefined, { signal }).catch(() => {})
+    },
+  })
+  await until(() => namesIn(receiver.posted).length === 250)
+  expect(receiver.posted.map(({ body }) => body.data.length)).toEqual([100, 100, 50])
+  expect(pauses).toEqual([300, 300])
+})
+
+test('a stop leaves no timer behind', async () => {
+  const { storage, receiver } = await openDatabase()
+  const waits = new Set<number>()
+  const runner = openRunner(storage, {
+    wait: async (ms, signal) => {
+      waits.add(ms)
+      await sleep(ms, undefined, { signal }).catch(() => {})
+      waits.delete(ms)
+    },
+  })
+  await runner.addUser('Ann')
+  await until(() => receiver.posted.length === 1)
+  expect(await runner.stop(600_000)).toBe(true)
+  await until(() => waits.size === 0)
 })
