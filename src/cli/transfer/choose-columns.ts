@@ -1,8 +1,7 @@
 import { OperatorError } from '../../errors.ts'
 import { IMPORT_COLUMNS } from '../../users/transfer/import-rows.ts'
-import { listed, quoted } from './column-options.ts'
+import { type ColumnOptions, listed, quoted } from './column-options.ts'
 import { fieldLike, partOfName } from './look-alikes.ts'
-import type { Table } from './plan-columns.ts'
 
 /** The columns of a file do not fit the options. With other options, an import has to begin at the first row again. */
 export class ColumnsError extends OperatorError {
@@ -19,6 +18,16 @@ export interface Choice {
   readonly lacking: readonly string[]
 }
 
+export interface ColumnFacts {
+  readonly options: ColumnOptions
+  /** The case of headings does not matter. Columns of JSON are paths, with dots. */
+  readonly isCsv: boolean
+  /** Columns of JSON that are true or false so far. They are no fields, whatever their names are like. */
+  readonly flags: ReadonlySet<string>
+  /** Columns of `--column` that no row has had so far. */
+  readonly missing: ReadonlySet<string>
+}
+
 /** Taken as they are, they would let nobody in. */
 const METEOR_DIGESTS = 'services.password.bcrypt'
 
@@ -27,13 +36,11 @@ const NESTED_FIELDS = ['name', 'email', 'password', 'password_digest']
 
 /**
  * Decides about all columns: read are those that have the name of a field, and those of `--column`. Throws `ColumnsError` if two are
- * one field, or one that is left looks like a field, with what to add to the command. `missing` are those of `--column` that no row
- * has had so far.
+ * one field, or one that is left looks like a field, with what to add to the command.
  */
 export function chooseColumns(
   columns: readonly string[],
-  { options, isCsv, flags }: Pick<Table, 'options' | 'isCsv' | 'flags'>,
-  missing: ReadonlySet<string>,
+  { options, isCsv, flags, missing }: ColumnFacts,
 ): Choice {
   const { taken, ignored, nameFrom } = options
   const reads = new Map<string, string[]>()

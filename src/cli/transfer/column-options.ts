@@ -70,8 +70,7 @@ export function fieldValue(
   columns: readonly string[],
   valueAt: (column: string) => unknown,
 ): unknown {
-  const [first, ...others] = columns
-  if (first !== undefined && others.length === 0) return valueAt(first)
+  if (columns.length === 1) return valueAt(columns[0] as string)
   const given = columns.map(valueAt).filter(value => value != null && value !== '')
   const other = given.find(value => typeof value !== 'string')
   if (other !== undefined) return other

@@ -67,6 +67,8 @@ export function inputFormatOf(file: string, flags: InputFlags) {
     encoding: encoding === undefined ? undefined : encodingOf(encoding),
     /** Whether a backslash in CSV gives the next character another meaning. */
     hasEscapes: flags.escape !== undefined,
+    /** Cells of CSV that mean nothing, besides empty ones. */
+    nulls: flags.null,
   }
 }
 

@@ -1,7 +1,7 @@
 import { OperatorError } from '../../errors.ts'
 import type { ImportRecord } from '../../users/transfer/import-rows.ts'
+import { ColumnsError } from './choose-columns.ts'
 import { quoted } from './column-options.ts'
-import { adviseAt, createJsonTable } from './json-table.ts'
 import { fieldLike } from './look-alikes.ts'
 import { MAX_ROW_CHARS, type ReaderOptions, type RowReader, TOO_LONG } from './read-rows.ts'
 import { type Container, JsonMistake, scanJson } from './scan-json.ts'
@@ -64,7 +64,7 @@ export function openDocument({ file, at, name: format }: ReaderOptions): RowRead
     },
     line: () => texts.join('').split('\n').length,
     sampleOf: rest => sampleOfJson(texts.join(''), rest),
-    tableOf: ({ rows }, columns) => createJsonTable(rows, columns, elsewhere),
+    requireUsers: columns => requireNoOther(columns, elsewhere),
   }
 }
 
@@ -85,6 +85,26 @@ function onlyMember(lists: readonly Container[]): Container | undefined {
   const arrays = full.filter(({ isArray }) => isArray)
   const [likely = []] = [arrays, full, members.slice(0, 1)].filter(({ length }) => length > 0)
   return likely.length === 1 ? likely[0] : undefined
+}
+
+/** phpMyAdmin and others write tables as values of an array. */
+function requireNoOther(known: readonly string[], elsewhere: readonly string[]): void {
+  const isEmail = (column: string) => fieldLike(column) === 'email'
+  if (known.some(isEmail)) return
+  const places = elsewhere.filter(path => {
+    const start = `${path.slice(path.indexOf('.') + 1)}.0.`
+    return known.some(column => column.startsWith(start) && isEmail(column.slice(start.length)))
+  })
+  if (places.length > 0) throw new ColumnsError(`the file ${adviseAt(places)}`)
+}
+
+const MAX_SHOWN_PATHS = 10
+
+/** What to add, as the first column of a line of places. */
+function adviseAt(paths: readonly string[]): string {
+  const likely = paths.find(path => /users?$/i.test(path)) ?? paths[0] ?? ''
+  const shown = paths.slice(0, MAX_SHOWN_PATHS).join(', ')
+  return `has lists of objects at ${shown}: add --at PATH, such as --at ${quoted(likely)}`
 }
 
 /** How many rows there are in a chunk: enough for a transaction. */

@@ -1,5 +1,6 @@
+import { isObject } from '../../platform/json.ts'
 import { IMPORT_COLUMNS, type ImportRecord } from '../../users/transfer/import-rows.ts'
-import { type Choice, ColumnsError, chooseColumns } from './choose-columns.ts'
+import { ColumnsError, chooseColumns } from './choose-columns.ts'
 import {
   type ColumnOptions,
   columnOptionsText,
@@ -8,30 +9,11 @@ import {
   nameFromEmail,
   quoted,
 } from './column-options.ts'
+import { nullProblem, requireFields, requireNoNulls, spellAs } from './csv-header.ts'
 import { fieldLike, partOfName } from './look-alikes.ts'
 import { lengthOf, readFirst } from './read-first.ts'
 import type { readRows } from './read-rows.ts'
-
-/** The columns of the rows of a file. */
-export interface Table {
-  /** With columns as the file spells them. */
-  readonly options: ColumnOptions
-  /** The case of headings does not matter. Columns of JSON are paths, with dots. */
-  readonly isCsv: boolean
-  /** The columns that are known so far. */
-  readonly known: ReadonlySet<string>
-  /** Columns of JSON that are true or false. They are no fields, whatever their names are like. */
-  readonly flags: ReadonlySet<string>
-  /** What decides how rows are read, besides their texts and the options. */
-  readonly seed: string
-  /** Takes note of the columns of a row. Returns those that were not known, or `undefined` for a row that is not one of a table. */
-  look(row: unknown): readonly string[] | undefined
-  valueAt(row: unknown, column: string): unknown
-  /** Throws `ColumnsError` if no row can be a user. */
-  check?(choice: Choice): void
-  /** Why a row with this value of a field cannot be taken. */
-  problemIn?(field: string, value: unknown): string | undefined
-}
+import { eachColumn, valueAt } from './row-values.ts'
 
 export interface PlanOptions {
   readonly columns: ColumnOptions
@@ -41,33 +23,55 @@ export interface PlanOptions {
   readonly say: (line: string) => void
 }
 
-/** Columns that only later rows have are remembered up to this number. */
-const MAX_LATER = 1000
+/** Keys of JSON may be data. More columns than this are checked, but not remembered. */
+const MAX_KNOWN = 1000
 
 /**
  * Reads rows as records of users, by the columns of the first rows and the options. `seed` is what decides how rows are read,
  * besides their texts. Throws `ColumnsError` if columns do not fit the options, also at a later row.
  */
 export async function planColumns(
-  { rows, tableOf }: Awaited<ReturnType<typeof readRows>>,
+  { rows, reader }: Awaited<ReturnType<typeof readRows>>,
   { columns: given, wantedRows, say }: PlanOptions,
 ) {
   const { first, all, isEnd } = await readFirst(rows, some => lengthOf(some) >= wantedRows)
-  const sample = first.flat()
-  const table = tableOf({ rows: sample, say }, given)
-  const { options, known } = table
+  const header = reader.header?.()
+  const headings = header?.headings ?? []
+  const options = header === undefined ? given : spellAs(headings, given)
+  const isUndecided = header && given.null === undefined && given.escape === undefined
+  const known = new Set(headings.filter(heading => heading !== ''))
+  const flags = new Set<string>()
   /** Columns of `--column` that no row has had so far. */
   const missing = new Set(options.taken.map(({ column }) => column))
   for (const column of known) missing.delete(column)
-  for (const { content } of sample) if ('row' in content) findMissing(content.row)
-  let choice = chooseColumns([...known], table, missing)
-  table.check?.(choice)
-  if (isEnd) requireAll()
+  /** Columns of the current row that were not known. */
+  let found: string[] = []
+  /** Columns that only later rows have. */
   const later: string[] = []
 
-  function findMissing(row: unknown): void {
-    for (const column of missing)
-      if (table.valueAt(row, column) !== undefined) missing.delete(column)
+  const sample = first
+    .flat()
+    .map(rowIn)
+    .filter(row => row !== undefined)
+  for (const row of sample) look(row)
+  if (!options.taken.some(({ field }) => field === 'email')) reader.requireUsers?.([...known])
+  const facts = { options, isCsv: header !== undefined, flags, missing }
+  let choice = chooseColumns([...known], facts)
+  if (header !== undefined) requireFields(header, choice)
+  if (isUndecided) requireNoNulls(header, choice, sample)
+  if (isEnd) requireAll()
+
+  function look(row: Row): void {
+    found = []
+    eachColumn(row, note)
+    for (const column of missing) if (valueAt(row, column) !== undefined) missing.delete(column)
+  }
+
+  function note(column: string, value: unknown): void {
+    if (known.has(column)) return
+    if (known.size < MAX_KNOWN || IMPORT_COLUMNS.includes(column)) known.add(column)
+    if (typeof value === 'boolean') flags.add(column)
+    found.push(column)
   }
 
   function requireAll(): void {
@@ -78,31 +82,32 @@ export async function planColumns(
     )
   }
 
-  function addColumns(found: readonly string[], line: number): void {
-    if (later.length < MAX_LATER) later.push(...found)
+  function addFound(line: number): void {
+    if (later.length < MAX_KNOWN) later.push(...found)
     if (!found.some(mayBeField)) return
     try {
-      choice = chooseColumns([...new Set([...known, ...found])], table, missing)
+      choice = chooseColumns([...new Set([...known, ...found])], facts)
     } catch (error) {
       throw new ColumnsError(`line ${line}: ${(error as Error).message}`)
     }
   }
 
   function recordOf(record: ImportRecord): ImportRecord {
-    const { line, raw, content } = record
-    const found = 'row' in content ? table.look(content.row) : undefined
-    if (found === undefined || !('row' in content)) return record
-    if (missing.size > 0) findMissing(content.row)
-    if (found.length > 0) addColumns(found, line)
-    const row: Record<string, unknown> = {}
+    const { line, raw } = record
+    const row = rowIn(record)
+    if (row === undefined) return record
+    // All headings are known.
+    if (header === undefined) look(row)
+    if (found.length > 0) addFound(line)
+    const user: Record<string, unknown> = {}
     for (const [field, columns] of choice.reads) {
-      const value = fieldValue(columns, column => table.valueAt(content.row, column))
-      const problem = table.problemIn?.(field, value)
-      if (problem !== undefined) return { line, raw, content: { problem } }
-      row[field] = value
+      const value = fieldValue(columns, column => valueAt(row, column))
+      const problem = isUndecided && nullProblem(field, value)
+      if (problem) return { line, raw, content: { problem } }
+      user[field] = value
     }
-    if (options.nameFrom !== undefined) nameFromEmail(row)
-    return { line, raw, content: { row } }
+    if (options.nameFrom !== undefined) nameFromEmail(user)
+    return { line, raw, content: { row: user } }
   }
 
   /** All columns, in one line. */
@@ -128,6 +133,7 @@ export async function planColumns(
       for await (const chunk of all()) {
         if (!isSaid && known.size > 0) say(describe())
         isSaid ||= known.size > 0
+        for (const line of reader.news?.splice(0) ?? []) say(line)
         yield chunk.map(recordOf)
       }
       requireAll()
@@ -137,7 +143,16 @@ export async function planColumns(
     }
   }
 
-  return { records: records(), seed: columnOptionsText(given) + table.seed }
+  const names = headings.map(heading => heading.toLowerCase())
+  const seed = header === undefined ? '' : `${JSON.stringify(names)}\n`
+  return { records: records(), seed: columnOptionsText(given) + seed }
+}
+
+type Row = Readonly<Record<string, unknown>>
+
+/** A record that is no object has no columns, and is rejected for it. */
+function rowIn({ content }: ImportRecord): Row | undefined {
+  return 'row' in content && isObject(content.row) ? content.row : undefined
 }
 
 /** Whether a column is one of a field, or a name in its path is like one. */

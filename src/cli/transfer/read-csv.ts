@@ -2,7 +2,6 @@ import { OperatorError } from '../../errors.ts'
 import type { ImportRecord } from '../../users/transfer/import-rows.ts'
 import { counted } from '../terminal/terminal.ts'
 import { type CsvRow, createCsvParser } from './csv-rows.ts'
-import { createCsvTable } from './csv-table.ts'
 import { fieldLike } from './look-alikes.ts'
 import {
   MAX_ROW_CHARS,
@@ -12,7 +11,7 @@ import {
   TOO_LONG,
 } from './read-rows.ts'
 
-/** CSV by RFC 4180, and as spreadsheets save it. Rows of nothing are left out. A row is an array of its cells. */
+/** CSV by RFC 4180, and as spreadsheets save it. Rows of nothing are left out. An empty cell counts as missing. */
 export const CSV: RowFormat = {
   isEnough: start => {
     const [line = '', next] = firstLineOf(start)
@@ -38,7 +37,14 @@ function openCsv(start: string, options: ReaderOptions): RowReader {
   const hasQuotes = !hasEscapes || delimiter !== '\t' || startsQuoted
   const parser = createCsvParser({ delimiter, hasEscapes, hasQuotes })
   let isSkipped = separatorLine === ''
-  let headings: readonly string[] | undefined
+  const nulls = new Set(['', ...(options.nulls ?? [])])
+  let headings: readonly string[] = []
+  /** The last of those with one heading counts, as spreadsheets have it. */
+  const places = new Map<string, number>()
+  /** With all columns, of which `__proto__` may be one. */
+  let emptyRow: Record<string, unknown> = {}
+  const unnamed = new Set<number>()
+  const news: string[] = []
 
   function recordsOf(rows: readonly CsvRow[]): readonly ImportRecord[] {
     const full = rows.filter(({ fields }) => fields?.every(text => text.trim() === '') !== true)
@@ -46,32 +52,47 @@ function openCsv(start: string, options: ReaderOptions): RowReader {
     if (full.length === 0 && fault !== undefined)
       throw new OperatorError([`the file is not CSV: ${fault}`])
     if (!isSkipped) isSkipped = full.shift() !== undefined
-    if (headings === undefined) headings = headingsOf(full.shift())
+    if (headings.length === 0) takeHeadings(full.shift())
     return full.map(recordOf)
   }
 
-  function headingsOf(row: CsvRow | undefined): readonly string[] | undefined {
-    if (row === undefined) return undefined
+  function takeHeadings(row: CsvRow | undefined): void {
+    if (row === undefined) return
     if (row.fields === undefined) throw new OperatorError([`the first line ${TOO_LONG.problem}`])
-    return row.fields.map(field => field.trim())
+    headings = row.fields.map(field => field.trim())
+    for (const [place, heading] of headings.entries()) {
+      if (heading === '') unnamed.add(place)
+      else places.set(heading, place)
+    }
+    emptyRow = Object.fromEntries(Array.from(places.keys(), heading => [heading, undefined]))
   }
 
   function recordOf({ line, fields }: CsvRow): ImportRecord {
     if (fields === undefined) return { line, raw: '', content: TOO_LONG }
     const raw = JSON.stringify(fields)
-    const width = headings?.length ?? 0
+    const width = headings.length
     if (fields.length > width && fields.slice(width).some(text => text.trim() !== '')) {
       const problem = `has ${counted(fields.length, 'fields')} instead of ${width}`
       return { line, raw, content: { problem } }
     }
-    return { line, raw, content: { row: fields } }
+    for (const place of unnamed) {
+      if (!fields[place]?.trim()) continue
+      news.push(`column ${place + 1} has no heading and is left`)
+      unnamed.delete(place)
+    }
+    const row = { ...emptyRow }
+    for (const [heading, place] of places) {
+      const cell = fields[place]
+      row[heading] = cell === undefined || nulls.has(cell) ? undefined : cell
+    }
+    return { line, raw, content: { row } }
   }
 
   return {
     push: text => recordsOf(parser.push(text)),
     end: () => {
       const records = recordsOf(parser.end())
-      if (headings !== undefined) return [records]
+      if (headings.length > 0) return [records]
       const needed = 'its first line must name the columns, such as name,email'
       throw new OperatorError([`${file} is empty: ${needed}`])
     },
@@ -79,15 +100,15 @@ function openCsv(start: string, options: ReaderOptions): RowReader {
     sampleOf: rest => {
       const [end = ''] = rest.split(/[\r\n]/, 1)
       const cells = parser.push(`${end}\n`)[0]?.fields ?? []
-      const fields = (headings ?? []).map(fieldLike)
+      const fields = headings.map(fieldLike)
       const isShown = (text: string, at: number) =>
         /[^\0-\x7f]/.test(text) && !fields[at]?.startsWith('password')
       return (
         cells.find((text, at) => fields[at] === 'name' && isShown(text, at)) ?? cells.find(isShown)
       )
     },
-    tableOf: (sample, columns) =>
-      createCsvTable({ headings: headings ?? [], delimiter, ...sample }, columns),
+    header: () => ({ headings, delimiter }),
+    news,
   }
 }
 

@@ -2,7 +2,6 @@ import { OperatorError } from '../../errors.ts'
 import type { ImportRecord } from '../../users/transfer/import-rows.ts'
 import { SQL_HINT } from './format.ts'
 import { openDocument, sampleOfJson } from './json-document.ts'
-import { createJsonTable } from './json-table.ts'
 import {
   MAX_ROW_CHARS,
   type ReaderOptions,
@@ -80,6 +79,5 @@ function openNdjson(): RowReader {
     end: () => [recordOf(rest, line)],
     line: () => line,
     sampleOf: following => sampleOfJson(rest, following),
-    tableOf: ({ rows }, options) => createJsonTable(rows, options, []),
   }
 }

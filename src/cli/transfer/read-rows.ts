@@ -1,8 +1,7 @@
 import type { ImportRecord } from '../../users/transfer/import-rows.ts'
-import type { ColumnOptions } from './column-options.ts'
+import type { CsvHeader } from './csv-header.ts'
 import type { InputFormat } from './format.ts'
 import type { OpenText } from './open-text.ts'
-import type { Table } from './plan-columns.ts'
 import { readFirst } from './read-first.ts'
 import { explainWrongByte } from './text-encodings.ts'
 
@@ -22,15 +21,12 @@ export interface RowReader {
   line(): number
   /** Of a row that goes on with a wrong byte: its name or another text that is no password, each unit of `rest` a byte. */
   sampleOf(rest: string): string | undefined
-  /** The columns of the file, once its first rows were read. Throws `ColumnsError` if they do not fit the options. */
-  tableOf(sample: Sample, options: ColumnOptions): Table
-}
-
-/** The first rows of a file. */
-export interface Sample {
-  readonly rows: readonly ImportRecord[]
-  /** Called with a line about columns that are not named. */
-  readonly say: (line: string) => void
+  /** Of CSV, once its first rows were read. */
+  header?(): CsvHeader
+  /** Lines about columns that are left, to be taken from here. */
+  readonly news?: string[]
+  /** Throws `ColumnsError` if the columns of the first rows have no e-mails, and another place of the file has. */
+  requireUsers?(columns: readonly string[]): void
 }
 
 export interface ReaderOptions extends InputFormat {
@@ -68,5 +64,5 @@ export async function readRows(
     yield* reader.end()
   }
 
-  return { rows: rows(), tableOf: reader.tableOf }
+  return { rows: rows(), reader }
 }

@@ -115,10 +115,8 @@ export function explainWrongByte(
 /** Empty for bytes that are no text in this encoding. */
 function decodedAs(encoding: string, bytes: Buffer): string {
   try {
-    const text =
-      encoding === 'windows-1252'
-        ? decodeWindows1252(bytes)
-        : new TextDecoder(encoding, { fatal: true }).decode(bytes)
+    const decode = createDecoder('', encoding)
+    const text = [...decode(bytes), ...decode()].join('')
     return /\p{Cc}/u.test(text) ? '' : text.trim()
   } catch {
     return ''

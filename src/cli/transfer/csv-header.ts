@@ -1,62 +1,17 @@
 import { IMPORT_COLUMNS } from '../../users/transfer/import-rows.ts'
 import { type Choice, ColumnsError } from './choose-columns.ts'
 import { type ColumnOptions, listed, quoted } from './column-options.ts'
-import type { Table } from './plan-columns.ts'
-import type { Sample } from './read-rows.ts'
+import { valueAt } from './row-values.ts'
 
-export interface CsvFile extends Sample {
+export interface CsvHeader {
   /** The first line, trimmed. Columns without a heading have an empty one. */
   readonly headings: readonly string[]
   readonly delimiter: string
 }
 
-/** Cells that databases write for nothing. */
-const NULLS = ['NULL', '\\N']
-
-/** The columns of CSV. An empty cell counts as missing. */
-export function createCsvTable(file: CsvFile, given: ColumnOptions): Table {
-  const { headings, say } = file
-  const options = spellAs(headings, given)
-  /** The last of those with one heading counts, as spreadsheets have it. */
-  const places = new Map(headings.map((heading, place) => [heading, place]))
-  const unnamed = new Set(headings.flatMap((heading, place) => (heading === '' ? place : [])))
-  const nulls = new Set(['', ...(given.null ?? [])])
-  const isUndecided = given.null === undefined && given.escape === undefined
-
-  function valueAt(row: unknown, column: string): string | undefined {
-    const text = (row as readonly string[])[places.get(column) as number]
-    return text === undefined || nulls.has(text) ? undefined : text
-  }
-
-  return {
-    options,
-    isCsv: true,
-    known: new Set(headings.filter(heading => heading !== '')),
-    flags: new Set(),
-    seed: `${JSON.stringify(headings.map(heading => heading.toLowerCase()))}\n`,
-    look: row => {
-      for (const place of unnamed) {
-        if (!(row as readonly string[])[place]?.trim()) continue
-        say(`column ${place + 1} has no heading and is left`)
-        unnamed.delete(place)
-      }
-      return []
-    },
-    valueAt,
-    check: choice => {
-      requireFields(file, choice)
-      if (isUndecided) requireNoNulls(file, choice, valueAt)
-    },
-    problemIn: (field, value) => {
-      if (!isUndecided || !NULLS.includes(value as string)) return undefined
-      const shown = quoted(value as string)
-      return `has ${shown} as ${field}: --null ${shown} takes it as nothing, --null "" as it is`
-    },
-  }
-}
-
-/** With the headings that options mean. One may be named in any case; first counts the one that is the same. */
-function spellAs(headings: readonly string[], options: ColumnOptions): ColumnOptions {
+/** The options with the headings that they mean. One may be named in any case; first counts the one that is the same. Throws
+ * `ColumnsError` if there is none. */
+export function spellAs(headings: readonly string[], options: ColumnOptions): ColumnOptions {
   const headingFor = (name: string) =>
     headings.find(heading => heading === name) ??
     headings.find(heading => heading.toLowerCase() === name.toLowerCase())
@@ -69,7 +24,11 @@ function spellAs(headings: readonly string[], options: ColumnOptions): ColumnOpt
   return { ...options, taken, ignored: options.ignored.map(name => headingFor(name) ?? name) }
 }
 
-function requireFields({ headings, delimiter }: CsvFile, { reads, left, lacking }: Choice): void {
+/** Throws `ColumnsError` if no column is read as the name or the e-mail, or if two are. */
+export function requireFields(
+  { headings, delimiter }: CsvHeader,
+  { reads, left, lacking }: Choice,
+): void {
   const ignored = left.filter(column => lacking.includes(column.toLowerCase()))
   const twice = [...reads.values(), ignored]
     .flat()
@@ -99,15 +58,17 @@ function describeMissing(headings: readonly string[], wanted: string): string {
   )
 }
 
-/** Throws `ColumnsError` if cells are what databases write for nothing. */
-function requireNoNulls(
-  { delimiter, rows }: CsvFile,
+/** Cells that databases write for nothing. */
+const NULLS = ['NULL', '\\N']
+
+/** Throws `ColumnsError` if cells of the first rows are what databases write for nothing. */
+export function requireNoNulls(
+  { delimiter }: CsvHeader,
   { reads }: Choice,
-  valueAt: Table['valueAt'],
+  rows: readonly unknown[],
 ): void {
-  const taken = rows.flatMap(({ content }) => ('row' in content ? [content.row] : []))
   const cellsOf = (columns: readonly string[] = []) =>
-    taken.flatMap(row => columns.map(column => String(valueAt(row, column))))
+    rows.flatMap(row => columns.map(column => String(valueAt(row, column))))
   const cells = cellsOf([...reads.values()].flat())
   const found = NULLS.filter(text => cells.includes(text))
   const isTabs = delimiter === '\t'
@@ -121,4 +82,11 @@ function requireNoNulls(
   throw new ColumnsError(
     `cells have ${seen.join(' and ')}, as databases write them: ${add} reads them, --null "" takes them as they are`,
   )
+}
+
+/** Why a later row with such a cell is not taken. */
+export function nullProblem(field: string, cell: unknown): string | undefined {
+  if (!NULLS.includes(cell as string)) return undefined
+  const shown = quoted(cell as string)
+  return `has ${shown} as ${field}: --null ${shown} takes it as nothing, --null "" as it is`
 }
