@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { idOf } from '../../src/users/stored-user.ts'
-import type {
-  NewUser,
-  StoredUser,
-  UserQuery,
-  UserRepository,
+import {
+  IDEMPOTENCY_TTL_MS,
+  type NewUser,
+  type StoredUser,
+  type UserQuery,
+  type UserRepository,
 } from '../../src/users/user-repository.ts'
 import { among } from '../support/among.ts'
 import { createUser } from '../support/create-user.ts'
@@ -122,6 +123,38 @@ describe('UserRepository', () => {
     expect(new Set(versions).size).toBe(22)
   })
 
+  test('of a delete and updates with one version by several processes, one succeeds', async () => {
+    const { repository, again } = await opened()
+    const other = (await again()).users
+    for (let round = 0; round < 10; round++) {
+      const { id, version } = await createUser(repository, newUser())
+      const results = await Promise.allSettled([
+        repository.update(id, { name: 'Bea' }, among(version)),
+        other.update(id, { name: 'Cid' }, among(version)),
+        other.delete(id, among(version)),
+      ])
+      const found = await repository.find(id)
+      const done = results.flatMap(result => (result.status === 'fulfilled' ? [result.value] : []))
+      expect(done.filter(value => value !== undefined && value !== false)).toEqual([found ?? true])
+    }
+  })
+
+  test('of several processes that claim keys that have expired, one gets each', async () => {
+    const { repository, again, clock } = await opened()
+    const claims = Array.from({ length: 9 }, () => ({ keyHash: randomBytes(32), fingerprint: 'f' }))
+    await Promise.all(claims.map(claim => createUser(repository, newUser(), claim)))
+    clock.advance(IDEMPOTENCY_TTL_MS)
+    const processes = [repository, (await again()).users, (await again()).users]
+    const creates = processes.flatMap(users =>
+      claims.toReversed().map(claim => createUser(users, newUser(), claim)),
+    )
+    const outcomes = await outcomesOf(creates)
+    expect(outcomes.toSorted()).toEqual([
+      ...Array(9).fill('Ann'),
+      ...Array(18).fill('idempotency_key_in_use'),
+    ])
+  })
+
   test('list is JSON without white space, and each user begins with its id, whatever the names contain', async () => {
     const { repository } = await opened()
     const names = ['{"id":7,"', ',{"id":7}', '}],[{', 'a  b', '\\', '\\"{"id":7', '\u2028']
@@ -145,6 +178,7 @@ describe('UserRepository', () => {
       { sort, limit: 7 },
       { sort, limit: 7, withTotal: true },
       { sort, limit: 7, start: { offset: 50 } },
+      ...[0, 1, 2, 30, 59, 60].map(offset => ({ sort, limit: 100, start: { offset } })),
       { sort, limit: 7, filters: { name: 'n3' }, withTotal: true },
       { sort, limit: 7, filters: { emails: emails.slice(5, 7) } },
       {

@@ -24,26 +24,6 @@ const MANY: UserQuery = {
   withTotal: false,
 }
 
-test('pages of different numbers show what a scan shows, alone and together', async () => {
-  const url = await copyPostgresTemplate()
-  await queryPostgres(url, insertUsers(1, 700))
-  const rows = await queryPostgres(url, 'SELECT id FROM users ORDER BY email_lower DESC')
-  const connections = connectTo(url)
-  const { list } = createPostgresUserLists(connections)
-  const idsOf = async (page: number) => {
-    const { json } = await list({ ...MANY, start: { offset: (page - 1) * MANY.limit } })
-    return JSON.parse(json).map(({ id }: { id: number }) => id)
-  }
-  const pages = Array.from({ length: 200 }, (_, index) => index + 2)
-  const expected = pages.map(page =>
-    rows.slice((page - 1) * MANY.limit, page * MANY.limit).map(({ id }) => id),
-  )
-  for (const [index, page] of pages.entries()) expect(await idsOf(page)).toEqual(expected[index])
-  const first = pages.slice(0, 60)
-  const together = await Promise.all([...first, ...first].map(idsOf))
-  expect(together).toEqual([...expected.slice(0, 60), ...expected.slice(0, 60)])
-})
-
 test('pages of usual lists are one prepared statement, and others are none', async () => {
   const connections = connectTo(await copyPostgresTemplate())
   const { list } = createPostgresUserLists(connections)

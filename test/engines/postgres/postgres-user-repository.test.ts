@@ -1,9 +1,8 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { expect, test } from 'vitest'
 import { IDEMPOTENCY_TTL_MS } from '../../../src/users/user-repository.ts'
-import { among } from '../../support/among.ts'
 import { createUser } from '../../support/create-user.ts'
-import { createFakeClock, type FakeClock } from '../../support/fake-clock.ts'
+import { createFakeClock } from '../../support/fake-clock.ts'
 import { holdOpen, openStorage } from '../../support/postgres-connections.ts'
 import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-databases.ts'
 import { until } from '../../support/until.ts'
@@ -26,23 +25,6 @@ test('update takes back an e-mail that another transaction changes meanwhile', a
   expect(await queryPostgres(url, 'SELECT name, email FROM users')).toEqual([
     { name: 'Bea', email },
   ])
-})
-
-test('of a delete and updates with one version by several processes, one succeeds', async () => {
-  const url = await copyPostgresTemplate()
-  const [one, other] = [await openStorage(url), await openStorage(url)]
-  for (let round = 0; round < 10; round++) {
-    const user = { name: 'Ann', email: `ann${round}@example.com`, passwordDigest: null }
-    const { id, version } = await createUser(one.users, user)
-    const results = await Promise.allSettled([
-      one.users.update(id, { name: 'Bea' }, among(version)),
-      other.users.update(id, { name: 'Cid' }, among(version)),
-      other.users.delete(id, among(version)),
-    ])
-    const found = await one.users.find(id)
-    const done = results.flatMap(result => (result.status === 'fulfilled' ? [result.value] : []))
-    expect(done.filter(value => value !== undefined && value !== false)).toEqual([found ?? true])
-  }
 })
 
 /** What the server has rolled back, once no other session is left to report more. */
@@ -80,41 +62,16 @@ function newUser() {
   return { name: 'Ann', email: `${randomUUID()}@example.com`, passwordDigest: null }
 }
 
-/** Claims of keys that have expired. */
-async function expiredClaims(url: string, clock: FakeClock) {
+test('keys that have expired are claimed again by one statement, which violates nothing', async () => {
+  const url = await copyPostgresTemplate()
+  const clock = createFakeClock()
   const { users, close } = await openStorage(url, { now: clock.now })
   const claims = Array.from({ length: 9 }, () => ({ keyHash: randomBytes(32), fingerprint: 'f' }))
   await Promise.all(claims.map(claim => createUser(users, newUser(), claim)))
   clock.advance(IDEMPOTENCY_TTL_MS)
-  await close()
-  return claims
-}
-
-test('keys that have expired are claimed again by one statement, which violates nothing', async () => {
-  const url = await copyPostgresTemplate()
-  const clock = createFakeClock()
-  const claims = await expiredClaims(url, clock)
-  const { users, close } = await openStorage(url, { now: clock.now })
   await Promise.all([undefined, ...claims].map(claim => createUser(users, newUser(), claim)))
   const found = await Promise.all(claims.map(({ keyHash }) => users.findIdempotentCreate(keyHash)))
   expect(found).not.toContain(undefined)
   await close()
   expect(await countRollbacks(url)).toBe(0)
-})
-
-test('of several processes that claim keys that have expired, one gets each', async () => {
-  const url = await copyPostgresTemplate()
-  const clock = createFakeClock()
-  const claims = await expiredClaims(url, clock)
-  const processes = await Promise.all([1, 2, 3].map(() => openStorage(url, { now: clock.now })))
-  const creates = processes.flatMap(({ users }) =>
-    claims.toReversed().map(claim => createUser(users, newUser(), claim)),
-  )
-  const codes = (await Promise.allSettled(creates)).map(result =>
-    result.status === 'rejected' ? result.reason.code : 'done',
-  )
-  expect(codes.toSorted()).toEqual([
-    ...Array(9).fill('done'),
-    ...Array(18).fill('idempotency_key_in_use'),
-  ])
 })
