@@ -126,16 +126,13 @@ export function handleBans(inForce: RuleInForce<Rule>) {
     if (remainingMs(state.key) !== undefined) return
     const strikes = await count(state)
     if (strikes === undefined) return
-    const isBeyond = strikes > limit
-    if (isBeyond && !isMissing(state.key)) return
     const report = () => {
       tallyPass()
       if (strikes >= limit) publish(state)
     }
-    if (!isBeyond) report()
-    if (strikes < limit) return
-    const isFirst = await begin(state)
-    if (isBeyond && isFirst) report()
+    if (strikes <= limit) report()
+    if (strikes === limit) await begin(state)
+    if (strikes > limit && isMissing(state.key) && (await begin(state))) report()
   }
 
   return {
