@@ -41,7 +41,7 @@ export function createLimiter(options: LimiterOptions) {
     limit:
       (action: Action): RequestHandler =>
       (request, response, next) =>
-        rules.beforeBody[action](request, response, next),
+        rules.routes[action].beforeBody(request, response, next),
 
     /**
      * For the route of an action: the limits that count by something in its body and, for a request that counts as several, all
@@ -51,9 +51,9 @@ export function createLimiter(options: LimiterOptions) {
       (action: Action, split?: SplitRequest): RequestHandler =>
       (request, response, next) => {
         const bodies = split?.(request)
-        if (bodies === undefined) return rules.afterBody[action](request, response, next)
         factsOf(request).bodies = bodies
-        rules.ofEach[action](request, response, next)
+        const { afterBody, ofEach } = rules.routes[action]
+        return (bodies ? ofEach : afterBody)(request, response, next)
       },
 
     /** Replaces all rules in one step. Bans stay, and so do counters, by the kind and name of their rule. */
@@ -96,9 +96,9 @@ function chainRules(
   const bans = limits.bans.map(rule => ({ rule, ...handleBans(inForce(rule)) }))
   const throttle = limits.throttle.map(rule => limitRequests(inForce(rule)))
   const track = limits.track.map(rule => reportMatch(inForce(rule)))
-  const routes = limits.rateLimits.map(rule => {
+  const rateLimits = limits.rateLimits.map(rule => {
     const ruled = inForce(rule)
-    return { rule, limit: limitRequests(ruled), limitMany: limitMany(ruled) }
+    return { rule, one: limitRequests(ruled), many: limitMany(ruled) }
   })
   const strikes = (isOfAnswers: boolean) =>
     bans
@@ -113,17 +113,18 @@ function chainRules(
     next()
   }
 
-  /** For each action, the handlers of the limits that stand on its route. */
-  function byAction(handlersOf: (ofAction: typeof routes) => readonly RequestHandler[]) {
-    const chains = ACTIONS.map(action => {
-      const ofAction = routes.filter(({ rule }) => rule.actions.includes(action))
-      return [action, chain([skipSafe, ...handlersOf(ofAction), show])]
-    })
-    return Object.fromEntries(chains) as Record<Action, RequestHandler>
+  /** The handlers of the limits that stand on the route of an action. */
+  function chainRoute(action: Action) {
+    const ofAction = rateLimits.filter(({ rule }) => rule.actions.includes(action))
+    const early = ofAction.filter(({ rule }) => !rule.by.needsBody)
+    const late = ofAction.filter(({ rule }) => rule.by.needsBody)
+    const inOrder = (handlers: readonly RequestHandler[]) => chain([skipSafe, ...handlers, show])
+    return {
+      beforeBody: inOrder(early.map(({ one }) => one)),
+      afterBody: inOrder(late.map(({ one }) => one)),
+      ofEach: inOrder([...early, ...late].map(({ many }) => many)),
+    }
   }
-
-  const before = (ofAction: typeof routes) => ofAction.filter(({ rule }) => !rule.by.needsBody)
-  const after = (ofAction: typeof routes) => ofAction.filter(({ rule }) => rule.by.needsBody)
 
   return {
     source: limits,
@@ -139,11 +140,10 @@ function chainRules(
       ...strikes(true),
       ...track,
     ]),
-    beforeBody: byAction(ofAction => before(ofAction).map(({ limit }) => limit)),
-    afterBody: byAction(ofAction => after(ofAction).map(({ limit }) => limit)),
-    ofEach: byAction(ofAction =>
-      [...before(ofAction), ...after(ofAction)].map(each => each.limitMany),
-    ),
+    routes: Object.fromEntries(ACTIONS.map(action => [action, chainRoute(action)])) as Record<
+      Action,
+      ReturnType<typeof chainRoute>
+    >,
   }
 }
 
