@@ -54,24 +54,37 @@ function slowly(store: CounterStore): CounterStore {
   }
 }
 
-function openStore(options: Partial<FallbackCounterStoreOptions> = {}) {
+interface Opened extends Partial<FallbackCounterStoreOptions> {
+  readonly shared?: CounterStore
+  /** Resolves if the shared store can be opened again. */
+  readonly probe?: () => Promise<void>
+}
+
+async function openStore({ shared: given, probe, ...options }: Opened = {}) {
   const steadyNow = () => Math.floor(performance.now())
+  const shared = given ?? createMemoryCounterStore({ steadyNow })
   const lost: unknown[] = []
   const back: unknown[] = []
+  let openings = 0
   const store = createFallbackCounterStore({
-    shared: createMemoryCounterStore({ steadyNow }),
+    open: async () => {
+      if (++openings > 1) await (probe ?? fail)()
+      return shared
+    },
     local: createMemoryCounterStore({ steadyNow }),
     patienceMs: FOREVER_MS,
-    probe: async () => {
-      throw new Error('still gone')
-    },
     retryEveryMs: RETRY_MS,
     onLost: error => lost.push((error as Error).message),
     onBack: () => back.push('back'),
     ...options,
   })
   onTestFinished(store.close)
+  await store.start()
   return { ...store, lost, back }
+}
+
+async function fail(): Promise<void> {
+  throw new Error('still gone')
 }
 
 /** A shared store whose calls wait until the test answers or rejects them. */
@@ -96,7 +109,7 @@ function holdTime(): (ms: number) => Promise<unknown> {
 
 test('a call that fails is counted locally, and so are all calls that wait', async () => {
   const { store: shared, held } = createHeldStore()
-  const { increment, isLocal, lost } = openStore({ shared })
+  const { increment, isLocal, lost } = await openStore({ shared })
   const counts = [increment(KEY), increment(KEY)]
   expect(isLocal()).toBe(false)
   held[1]?.fail(new Error('broken'))
@@ -110,7 +123,7 @@ test('a call that fails is counted locally, and so are all calls that wait', asy
 test('a call that is not answered in time is counted locally, so are those after it, and a late answer changes nothing', async () => {
   const pass = holdTime()
   const { store: shared, held } = createHeldStore()
-  const { increment, resetKey, isLocal, lost } = openStore({ shared, patienceMs: 30 })
+  const { increment, resetKey, isLocal, lost } = await openStore({ shared, patienceMs: 30 })
   const counted = increment(KEY)
   await pass(29)
   expect(lost).toEqual([])
@@ -131,7 +144,7 @@ test('a call that is not answered in time is counted locally, so are those after
 test('each count waits by itself, and slow answers in time are no loss', async () => {
   const pass = holdTime()
   const { store: shared, held } = createHeldStore()
-  const { increment, isLocal, lost } = openStore({ shared, patienceMs: 30 })
+  const { increment, isLocal, lost } = await openStore({ shared, patienceMs: 30 })
   for (const index of [0, 1, 2, 3]) {
     const count = increment(KEY)
     await pass(20)
@@ -145,7 +158,7 @@ test('each count waits by itself, and slow answers in time are no loss', async (
 test('what fails after the shared store was found again belongs to its earlier loss', async () => {
   const pass = holdTime()
   const { store: shared, held } = createHeldStore()
-  const { increment, lose, lost, back } = openStore({ shared, probe: async () => {} })
+  const { increment, lose, lost, back } = await openStore({ shared, probe: async () => {} })
   const counted = increment(KEY)
   lose(new Error('gone'))
   await counted
@@ -157,7 +170,7 @@ test('what fails after the shared store was found again belongs to its earlier l
 
 test('reset also forgets what the local store counted during an earlier loss', async () => {
   const pass = holdTime()
-  const { increment, resetKey, lose, isLocal } = openStore({ probe: async () => {} })
+  const { increment, resetKey, lose, isLocal } = await openStore({ probe: async () => {} })
   lose(new Error('gone'))
   expect(increment(KEY)).toMatchObject(hits(1))
   await pass(RETRY_MS)
@@ -172,13 +185,13 @@ test('close counts locally what still waits, and ends the probes, also the one t
   const { store: shared } = createHeldStore()
   const probes: (() => void)[] = []
   const probe = () => new Promise<void>(answer => probes.push(answer))
-  const waiting = openStore({ shared, probe })
+  const waiting = await openStore({ shared, probe })
   const count = waiting.increment(KEY)
   waiting.close()
   expect(await count).toMatchObject(hits(1))
-  const probing = openStore({ probe })
+  const probing = await openStore({ probe })
   for (const { lose } of [waiting, probing]) lose(new Error('gone'))
-  await pass(10 * RETRY_MS)
+  await pass(RETRY_MS)
   expect(probes).toHaveLength(1)
   probing.close()
   probes[0]?.()
@@ -189,7 +202,7 @@ test('close counts locally what still waits, and ends the probes, also the one t
 test('time for which the process was busy is no time without an answer', async () => {
   const pass = holdTime()
   const { store: shared, held } = createHeldStore()
-  const { increment, lost } = openStore({ shared, patienceMs: 30 })
+  const { increment, lost } = await openStore({ shared, patienceMs: 30 })
   const { now } = performance
   const counted = increment(KEY)
   // As if it had run other code, and no timer.

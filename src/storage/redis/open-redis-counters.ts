@@ -2,9 +2,8 @@ import type { RedisLocation } from '../../config/redis-url.ts'
 import { type CounterStore, counterText } from '../../limits/counter-store.ts'
 import { clearInterval, setInterval } from '../../platform/timers.ts'
 import { createFallbackCounterStore, type FallbackCounterStore } from './fallback-counter-store.ts'
-import { createCounterNames, createRedisCounterStore } from './redis-counter-store.ts'
+import { createCounterNames, openRedisCounterStore } from './redis-counter-store.ts'
 import { asUnusableRedis, reasonOf } from './redis-errors.ts'
-import { createRedisLink } from './redis-link.ts'
 
 export interface RedisCountersOptions {
   readonly location: RedisLocation
@@ -39,30 +38,19 @@ export async function openRedisCounters(
   options: RedisCountersOptions,
 ): Promise<FallbackCounterStore> {
   const { location, prefix, secret, steadyNow, local, onLost, onBack } = options
-  const link = createRedisLink({
-    location,
-    prefix,
-    patienceMs: PATIENCE_MS,
-    onBroken: error => store.lose(error),
-  })
+  const nameOf = createCounterNames(prefix, secret)
+  const patienceMs = PATIENCE_MS
   const store = createFallbackCounterStore({
-    shared: createRedisCounterStore({
-      send: link.send,
-      nameOf: createCounterNames(prefix, secret),
-      steadyNow,
-    }),
+    open: link =>
+      openRedisCounterStore({ ...link, location, prefix, nameOf, patienceMs, steadyNow }),
     local,
-    patienceMs: PATIENCE_MS,
-    probe: link.open,
+    patienceMs,
     retryEveryMs: RETRY_EVERY_MS,
-    onLost: error => {
-      link.close()
-      onLost(reasonOf(error))
-    },
+    onLost: error => onLost(reasonOf(error)),
     onBack,
   })
   try {
-    await link.open()
+    await store.start()
   } catch (error) {
     const unusable = asUnusableRedis(error)
     if (unusable === undefined) store.lose(error)
@@ -79,7 +67,6 @@ export async function openRedisCounters(
     close: () => {
       clearInterval(heartbeat)
       store.close()
-      link.close()
     },
   }
 }

@@ -1,7 +1,8 @@
 import { createHash, createHmac } from 'node:crypto'
 import { type CounterStore, parseCounterText } from '../../limits/counter-store.ts'
 import { memoize } from '../../platform/memoize.ts'
-import type { Send } from './redis-connection.ts'
+import { withinPatience } from '../../platform/patience.ts'
+import { type ConnectOptions, openRedisConnection, type Send } from './redis-connection.ts'
 
 /**
  * Counts a key in a window of as many milliseconds as ARGV says, once or as often as it says. Returns the count, and the
@@ -21,17 +22,33 @@ return { count, left }`
 /** Redis knows the script by this hash once it has run. */
 const COUNT_SCRIPT_SHA1 = createHash('sha1').update(COUNT_SCRIPT).digest('hex')
 
-/** Windows end by Redis's own clock. `nameOf` is one of `createCounterNames`. */
-export function createRedisCounterStore({
-  send,
-  nameOf,
-  steadyNow,
-}: {
-  readonly send: Send
+export interface RedisCounterStoreOptions extends ConnectOptions {
+  /** What the name of every key begins with. */
+  readonly prefix: string
+  /** Names the keys of counters: one of `createCounterNames`. */
   readonly nameOf: (counter: string) => string
+  /** How long Redis may take to count. */
+  readonly patienceMs: number
   /** Milliseconds since the epoch, by a clock that never jumps. */
   readonly steadyNow: () => number
-}): CounterStore {
+}
+
+/** Names that no client is counted by. So many that each master of a Cluster has some of them. */
+const TRIALS = Array.from({ length: 64 }, (_, index) => `trial-${index}`)
+
+const TRIAL_WINDOW_MS = 1000
+
+/** Connects, and counts something on trial. Windows end by Redis's own clock. */
+export async function openRedisCounterStore(
+  options: RedisCounterStoreOptions,
+): Promise<CounterStore> {
+  const { prefix, nameOf, patienceMs, steadyNow } = options
+  const send = await openRedisConnection(options)
+  const tryOut = () =>
+    Promise.all(TRIALS.map(name => countInRedis(send, prefix + name, TRIAL_WINDOW_MS)))
+  // The first time, Redis may have to read the script.
+  await tryOut()
+  await withinPatience(patienceMs, tryOut())
   return {
     increment: async (text, amount) => {
       const { counter, windowMs } = parseCounterText(text)
@@ -50,12 +67,7 @@ export function createRedisCounterStore({
 }
 
 /** Counts a name. Redis forgets scripts when it restarts, and then gets its text again. */
-export function countInRedis(
-  send: Send,
-  name: string,
-  windowMs: number,
-  amount = 1,
-): Promise<RedisCount> {
+function countInRedis(send: Send, name: string, windowMs: number, amount = 1): Promise<RedisCount> {
   const times = amount === 1 ? [] : [String(amount)]
   const parameters = ['1', name, wholeMs(windowMs), ...times]
   return send(name, ['EVALSHA', COUNT_SCRIPT_SHA1, ...parameters])

@@ -9,9 +9,8 @@ import {
 } from '../../../src/limits/counter-store.ts'
 import {
   createCounterNames,
-  createRedisCounterStore,
+  openRedisCounterStore,
 } from '../../../src/storage/redis/redis-counter-store.ts'
-import { createRedisLink } from '../../../src/storage/redis/redis-link.ts'
 import { describeCounterStore } from '../../contracts/counter-store-contract.ts'
 import { canStartRedis, canUseRedis } from '../../support/programs.ts'
 import { readProject } from '../../support/project.ts'
@@ -31,12 +30,14 @@ async function openStore(
 ): Promise<CounterStore> {
   const { redis } = loadConfig({ CACHE_STORE: 'redis', REDIS_URL: url }, '/nowhere/.env')
   const location = redis as RedisLocation
-  // Long enough for any answer, on any machine.
-  const link = createRedisLink({ location, prefix, patienceMs: 3_600_000, onBroken: () => {} })
-  onTestFinished(link.close)
-  await link.open()
-  const nameOf = createCounterNames(prefix, secret)
-  return createRedisCounterStore({ send: link.send, nameOf, steadyNow })
+  const abort = new AbortController()
+  onTestFinished(() => abort.abort())
+  return openRedisCounterStore({
+    ...{ location, prefix, steadyNow, signal: abort.signal, onEnd: () => {} },
+    nameOf: createCounterNames(prefix, secret),
+    // Long enough for any answer, on any machine.
+    patienceMs: 3_600_000,
+  })
 }
 
 async function count(store: CounterStore): Promise<number> {
