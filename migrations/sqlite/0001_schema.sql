@@ -68,59 +68,59 @@ CREATE TRIGGER users_deleted_words AFTER DELETE ON users BEGIN
   INSERT INTO users_words (users_words, rowid, words) VALUES ('delete', OLD.id, OLD.words);
 END;
 
--- The feed: the latest change of each user, deletions among them, by the revision of the list that it made.
+-- The feed: the latest change of each user, deletions among them. changed_in is the revision of the list that it made.
 CREATE TABLE user_changes (
   id INTEGER CONSTRAINT user_changes_primary_key PRIMARY KEY,
-  revision INTEGER NOT NULL,
+  changed_in INTEGER NOT NULL,
   deleted_at TEXT
 ) STRICT;
 
 -- The order in which followers read it.
-CREATE UNIQUE INDEX user_changes_by_revision ON user_changes (revision);
+CREATE UNIQUE INDEX user_changes_by_revision ON user_changes (changed_in);
 
 -- The oldest deletions, which are forgotten first.
-CREATE INDEX user_changes_of_deleted ON user_changes (revision) WHERE deleted_at IS NOT NULL;
+CREATE INDEX user_changes_of_deleted ON user_changes (changed_in) WHERE deleted_at IS NOT NULL;
 
--- mark: of this feed, new when cursors must expire, as after a restore. All deletions up to the revision forgotten_through may be
--- forgotten.
+-- mark: of this feed, new when cursors must expire, as after a restore. Deletions up to forgotten_in and forgotten_id may be forgotten.
 CREATE TABLE user_feed (
   singleton INTEGER CONSTRAINT user_feed_primary_key PRIMARY KEY,
   mark TEXT NOT NULL,
-  forgotten_through INTEGER NOT NULL,
+  forgotten_in INTEGER NOT NULL,
+  forgotten_id INTEGER NOT NULL,
   CONSTRAINT user_feed_singleton CHECK (singleton = 1)
 ) STRICT;
 
-INSERT INTO user_feed (singleton, mark, forgotten_through) VALUES (1, lower(hex(randomblob(8))), 0);
+INSERT INTO user_feed (singleton, mark, forgotten_in, forgotten_id) VALUES (1, lower(hex(randomblob(8))), 0, 0);
 
 -- The summary and the feed of a new user.
 CREATE TRIGGER users_inserted AFTER INSERT ON users BEGIN
   UPDATE users_summary SET revision = revision + 1, user_count = user_count + 1 WHERE singleton = 1;
-  INSERT INTO user_changes (id, revision) SELECT NEW.id, revision FROM users_summary WHERE singleton = 1
-  ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, deleted_at = NULL;
+  INSERT INTO user_changes (id, changed_in) SELECT NEW.id, revision FROM users_summary WHERE singleton = 1
+  ON CONFLICT (id) DO UPDATE SET changed_in = excluded.changed_in, deleted_at = NULL;
 END;
 
 -- The same for a change. A digest may be replaced by another digest of the same password: clients cannot see that, so their lists
 -- stay valid.
 CREATE TRIGGER users_updated AFTER UPDATE OF id, name, name_lower, email, created_at, updated_at ON users BEGIN
   UPDATE users_summary SET revision = revision + 1 WHERE singleton = 1;
-  INSERT INTO user_changes (id, revision) SELECT NEW.id, revision FROM users_summary WHERE singleton = 1
-  ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, deleted_at = NULL;
+  INSERT INTO user_changes (id, changed_in) SELECT NEW.id, revision FROM users_summary WHERE singleton = 1
+  ON CONFLICT (id) DO UPDATE SET changed_in = excluded.changed_in, deleted_at = NULL;
 END;
 
 -- The same for a deletion.
 CREATE TRIGGER users_deleted AFTER DELETE ON users BEGIN
   UPDATE users_summary SET revision = revision + 1, user_count = user_count - 1 WHERE singleton = 1;
-  INSERT INTO user_changes (id, revision, deleted_at)
+  INSERT INTO user_changes (id, changed_in, deleted_at)
   SELECT OLD.id, revision, strftime('%Y-%m-%dT%H:%M:%fZ', 'now') FROM users_summary WHERE singleton = 1
-  ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, deleted_at = excluded.deleted_at;
+  ON CONFLICT (id) DO UPDATE SET changed_in = excluded.changed_in, deleted_at = excluded.deleted_at;
 END;
 
 -- A user that another program gives another id is gone under the former one. The trigger for changes tells of the new one.
 CREATE TRIGGER users_renumbered AFTER UPDATE OF id ON users WHEN NEW.id <> OLD.id BEGIN
   UPDATE users_summary SET revision = revision + 1 WHERE singleton = 1;
-  INSERT INTO user_changes (id, revision, deleted_at)
+  INSERT INTO user_changes (id, changed_in, deleted_at)
   SELECT OLD.id, revision, strftime('%Y-%m-%dT%H:%M:%fZ', 'now') FROM users_summary WHERE singleton = 1
-  ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, deleted_at = excluded.deleted_at;
+  ON CONFLICT (id) DO UPDATE SET changed_in = excluded.changed_in, deleted_at = excluded.deleted_at;
 END;
 
 -- Which Idempotency-Key created which user, and the answer that was given: the user as it was then. expires_at is in milliseconds

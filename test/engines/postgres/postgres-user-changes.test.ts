@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import type { SpecialStatement } from '../../../src/storage/postgres/postgres-connections.ts'
 import { createPostgresUserChanges } from '../../../src/storage/postgres/postgres-user-changes.ts'
 import { newUserBody } from '../../support/builders.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
@@ -16,6 +17,7 @@ import {
   copyPostgresTemplate,
   newPostgresDatabase,
   queryPostgres,
+  withPostgres,
 } from '../../support/postgres-databases.ts'
 import { canUsePgBouncer, findPostgresBinaries } from '../../support/programs.ts'
 import { until } from '../../support/until.ts'
@@ -102,4 +104,29 @@ test('a transaction that began before the feed of a restored database is told on
     return page.changes.length === 2 && page
   })
   expect(changes.map(({ user }) => JSON.parse(String(user)).name)).toEqual(['Slow', 'New'])
+})
+
+test('a page of changes is read by indexes, whatever PostgreSQL knows of its place', async () => {
+  const url = await copyPostgresTemplate()
+  await queryPostgres(url, `${insertUsers(1, 3000)} ANALYZE`)
+  const connections = connectTo(url)
+  const texts: string[] = []
+  const query: typeof connections.query = (statement, values) => {
+    texts.push((statement as SpecialStatement).text)
+    return connections.query(statement, values)
+  }
+  const changes = createPostgresUserChanges({ ...connections, query })
+  await changes.read(undefined, 100)
+  await changes.last()
+  await withPostgres(url, async client => {
+    await client.query('SET plan_cache_mode = force_generic_plan')
+    for (const [nth, text] of texts.entries()) {
+      await client.query(`PREPARE asked_${nth} AS ${text}`)
+      const values = text.includes('$1') ? `('0', 0, 101)` : ''
+      const { rows } = await client.query(`EXPLAIN EXECUTE asked_${nth} ${values}`)
+      const lines = rows.map(row => row['QUERY PLAN']).join('\n')
+      expect(lines).toMatch(/Index (?:Only )?Scan (?:Backward )?using user_changes_by_transaction/)
+      expect(lines).not.toMatch(/Seq Scan on (?:users|user_changes)\b/)
+    }
+  })
 })

@@ -24,7 +24,7 @@ const DIALECT: CheckDialect = {
   lastGivenId: LAST_GIVEN_ID.sqlite,
   lowerName: 'lower(name)',
   countLaterChanges: `
-    SELECT count(*) FROM user_changes, users_summary WHERE user_changes.revision > users_summary.revision`,
+    SELECT count(*) FROM user_changes, users_summary WHERE changed_in > revision`,
 }
 
 /**
