@@ -68,11 +68,16 @@ export async function openPostgresStorage(
   }
 }
 
+/** Repeats what fails because the database cannot be reached, also if it may have been done. */
 async function untilReachable<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await waitFor(work)
-  } catch (error) {
-    throw asUnusable(error)
+  const deadline = performance.now() + START_PATIENCE_MS
+  for (;;) {
+    try {
+      return await work()
+    } catch (error) {
+      if (!mayPass(error) || performance.now() > deadline) throw asUnusable(error)
+      await sleep(START_PAUSE_MS)
+    }
   }
 }
 
@@ -89,7 +94,7 @@ export async function withConnections<T>(
 ): Promise<T> {
   const connections = openConnections({ location, longStatementMs: TASK_STATEMENT_MS })
   try {
-    await waitFor(() => connections.query('SELECT 1'))
+    await untilReachable(() => connections.query('SELECT 1'))
     return await work(connections)
   } catch (error) {
     throw asUnusable(error)
@@ -117,19 +122,6 @@ export function readMigrationStatus(
   location: PostgresLocation,
 ): Promise<readonly MigrationStatus[]> {
   return withConnections(location, postgresMigrationStatus)
-}
-
-/** Repeats what fails because the database cannot be reached, also if it may have been done. */
-async function waitFor<T>(work: () => Promise<T>): Promise<T> {
-  const deadline = performance.now() + START_PATIENCE_MS
-  for (;;) {
-    try {
-      return await work()
-    } catch (error) {
-      if (!mayPass(error) || performance.now() > deadline) throw error
-      await sleep(START_PAUSE_MS)
-    }
-  }
 }
 
 async function prepare(connections: Connections, options: OpenStorageOptions): Promise<void> {
