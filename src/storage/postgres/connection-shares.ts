@@ -185,12 +185,11 @@ export function createConnectionShares(options: HostsOptions) {
 
     /** Takes the connection of a call back, if it has one. One that is broken is replaced when it is needed. */
     release: (call: Call) => {
-      const { client } = call
+      const { client, sinceMs = 0 } = call
       if (client === undefined) return
       running.delete(call)
       call.client = undefined
-      if (client.broken === undefined) hosts.noteAnswer()
-      else if (client.broken instanceof NoAnswer) hosts.suspect(call.sinceMs)
+      hosts.noteUse(client, sinceMs)
       if (isTheirTurn(client)) client.release(true)
       else take(client)
       serve()

@@ -1,4 +1,5 @@
 import type { PostgresLocation } from '../../config/postgres-url.ts'
+import { NoAnswer } from '../../platform/patience.ts'
 import { performance, sleep } from '../../platform/timers.ts'
 import { createClientConfigs, type PostgresClientConfig } from './client-config.ts'
 import { type HostClient, openAnyClient } from './host-client.ts'
@@ -95,13 +96,13 @@ export function createHosts(
     note,
     /** No client of `current` can be opened, and none is open. */
     noteFailure,
-    noteAnswer: () => {
-      answeredAt = performance.now()
+    /** Work that had a connection since then has ended. If that gave no answer, the others may be no better. */
+    noteUse: ({ broken }: HostClient, sinceMs: number) => {
+      if (broken === undefined) answeredAt = performance.now()
+      else if (broken instanceof NoAnswer && answeredAt <= sinceMs) seek()
     },
-    /** A connection has given no answer since `since`, or its server takes no writes any more: the others may be no better. */
-    suspect: (since = performance.now()) => {
-      if (answeredAt <= since) seek()
-    },
+    /** The server takes no writes any more. */
+    seek,
     close: () => {
       isClosed = true
     },

@@ -110,7 +110,7 @@ export function openConnections(options: OpenConnectionsOptions) {
       return await perform(client, work)
     } catch (error) {
       if (isStale(error)) client.destroy(error as Error)
-      if (sqlStateOf(error) === READ_ONLY) shares.hosts.suspect()
+      if (sqlStateOf(error) === READ_ONLY) shares.hosts.seek()
       work.isLost = client.broken !== undefined
       // While the connection is there, the server has said what became of the statement that commits.
       work.mayBeDone &&= work.isLost && !isUndone(error)
@@ -190,7 +190,7 @@ export function openConnections(options: OpenConnectionsOptions) {
       const [[isReadOnly] = [true]] = await query<[boolean]>(statement)
       if (!isReadOnly) return
       // A server that was told so on the way keeps its connections.
-      shares.hosts.suspect()
+      shares.hosts.seek()
       throw unavailable(NO_WRITES)
     },
 
