@@ -65,6 +65,8 @@ interface Next {
   readonly isFull: boolean
 }
 
+type Outcome = Receipt & { readonly problem?: string }
+
 /** Delivers to one webhook until it is ended: all that changes of users, in order, one request at a time. */
 export function followWebhook(first: StoredWebhook, options: FollowerOptions) {
   const { store, changes, untilNews, log, now, monotonicNow, random, lease, holder, counts } =
@@ -166,19 +168,17 @@ export function followWebhook(first: StoredWebhook, options: FollowerOptions) {
     return !hasWaited
   }
 
-  /** The answer, or why there is none. */
-  async function post(message: Message): Promise<Receipt | string> {
+  /** The answer, or with status 0 why there is none. */
+  function post(message: Message): Promise<Outcome> {
     const headers = signedHeaders(webhook, message, now())
-    try {
-      const { body } = message
-      return await sender.send({ body, headers, timeoutMs: TIMEOUT_MS, signal: cutting.signal })
-    } catch (error) {
-      return (error as Error).message
-    }
+    const { body } = message
+    return sender
+      .send({ body, headers, timeoutMs: TIMEOUT_MS, signal: cutting.signal })
+      .catch(({ message: problem }: Error) => ({ status: 0, retryAfter: undefined, problem }))
   }
 
-  async function recordOutcome({ of, delivered }: Next, outcome: Receipt | string): Promise<void> {
-    if (typeof outcome === 'string' || outcome.status < 200 || outcome.status > 299) {
+  async function recordOutcome({ of, delivered }: Next, outcome: Outcome): Promise<void> {
+    if (outcome.status < 200 || outcome.status > 299) {
       counts.failed++
       await recordFailure(of, outcome)
       return
@@ -188,23 +188,21 @@ export function followWebhook(first: StoredWebhook, options: FollowerOptions) {
     if (isRecorded && of.failingSince !== undefined) log.info(who, 'webhook delivers again')
   }
 
-  async function recordFailure(of: StoredWebhook, outcome: Receipt | string): Promise<void> {
-    const answer = typeof outcome === 'string' ? undefined : outcome
-    const lastError = answer === undefined ? String(outcome) : `it answered ${answer.status}`
-    const isGone = answer?.status === 410
-    const { retryAfter } = answer ?? {}
+  async function recordFailure(of: StoredWebhook, outcome: Outcome): Promise<void> {
+    const { status, retryAfter, problem = `it answered ${status}` } = outcome
+    const isGone = status === 410
     const waitMs = nextRetryMs(of.failures, { now: now(), retryAfter, random })
     const isRecorded = await record(of, {
       failures: of.failures + 1,
       failingSince: of.failingSince ?? now(),
-      lastError,
+      lastError: problem,
       retryAt: now() + waitMs,
       disabled: isGone ? 'gone' : undefined,
     })
     if (!isRecorded) return
     retryAt = monotonicNow() + waitMs
     if (isGone) log.warn(who, 'webhook disabled: its receiver answered 410')
-    else if (of.failingSince === undefined) log.warn({ ...who, reason: lastError }, 'webhook fails')
+    else if (of.failingSince === undefined) log.warn({ ...who, reason: problem }, 'webhook fails')
   }
 
   /** Changes nothing, and gives `false`, if a command has changed the webhook meanwhile, or another process has the lease. */
