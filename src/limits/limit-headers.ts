@@ -1,18 +1,28 @@
 import { createHash } from 'node:crypto'
-import type { Request } from 'express'
 import { memoize } from '../platform/memoize.ts'
-import { factsOf } from './rules/request-facts.ts'
+import type { LimitRule } from './rules/compiled-rule.ts'
+import { factsOf, type LimitState } from './rules/request-facts.ts'
 
 const partitionOf = memoize(hashPartition)
 const quotedName = memoize(quote)
 
-/**
- * Puts an item of each limit that has counted a request into its `RateLimit` and `RateLimit-Policy`, in the form of
- * express-rate-limit's `draft-8`. `now` is by the clock by which windows end.
- */
-export function showLimits(request: Request, now: number): void {
+/** Gives a limit an item in the `RateLimit` and `RateLimit-Policy` of a request. `now` is by the clock by which windows end. */
+export function showLimit(rule: LimitRule, state: LimitState, now: number): void {
+  const { request } = state
+  const facts = factsOf(request)
+  facts.shown ??= new Map()
+  facts.shown.set(rule, state)
+  request.replyHeaders = headersOf(facts.shown, now)
+}
+
+/** Takes its item away again. */
+export function hideLimit(rule: LimitRule, { request }: LimitState, now: number): void {
   const { shown } = factsOf(request)
-  if (shown === undefined) return
+  if (shown?.delete(rule)) request.replyHeaders = headersOf(shown, now)
+}
+
+/** In the form of express-rate-limit's `draft-8`. */
+function headersOf(shown: ReadonlyMap<LimitRule, LimitState>, now: number) {
   let left = ''
   let policy = ''
   for (const [rule, { limit, count = 0, resetTime, windowMs, key = '' }] of shown) {
@@ -20,7 +30,7 @@ export function showLimits(request: Request, now: number): void {
     left += `${item}r=${Math.max(limit - count, 0)}; t=${secondsUntil(resetTime, now)}`
     policy += `${item}q=${limit}; w=${Math.ceil(windowMs / 1000)}; pk=:${partitionOf(key)}:`
   }
-  request.replyHeaders = left === '' ? undefined : { RateLimit: left, 'RateLimit-Policy': policy }
+  return left === '' ? undefined : { RateLimit: left, 'RateLimit-Policy': policy }
 }
 
 /** At least 1: a client that is sent 0 retries immediately and is denied again. */

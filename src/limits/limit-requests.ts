@@ -4,7 +4,7 @@ import { rateLimit } from 'express-rate-limit'
 import { type ErrorDetails, ServiceError } from '../errors.ts'
 import { fixedHeaders } from '../http/reply.ts'
 import { counterText } from './counter-store.ts'
-import { secondsUntil, showLimits } from './limit-headers.ts'
+import { hideLimit, secondsUntil, showLimit } from './limit-headers.ts'
 import type { RuleInForce } from './rule-in-force.ts'
 import type { LimitRule } from './rules/compiled-rule.ts'
 import { factsOf, type LimitState } from './rules/request-facts.ts'
@@ -85,6 +85,7 @@ const EXCEEDED = { level: 'warn', message: 'limit exceeded' } as const
 function decideByCount(inForce: LimitInForce) {
   const { rule, tally, steadyNow, tallyPass, tallyRefusal, announce, writeLine } = inForce
   const { type, isDryRun } = rule
+  /** A limit on a route has its headers whenever it counts, a throttle only when it denies. */
   const hasHeaders = type === 'rateLimit' && !isDryRun
   const leftOf = ({ limit, count = 0 }: LimitState) => limit - count
   const deny = createDenial(inForce)
@@ -102,18 +103,14 @@ function decideByCount(inForce: LimitInForce) {
   function refuse(state: LimitState, canFit: boolean, response: Response, next: NextFunction) {
     const { request, key = '', count = 0, limit, resetTime } = state
     const { line } = request
-    const facts = factsOf(request)
     report(state)
-    facts.show(rule, state)
-    showLimits(request, steadyNow())
+    if (!hasHeaders) showLimit(rule, state, steadyNow())
     // The key without what only the store needs.
     request.rateLimit = { limit, used: count, remaining: 0, resetTime, key }
     const retryAfter = String(secondsUntil(resetTime, steadyNow()))
     deny(state, canFit ? { 'Retry-After': retryAfter } : {}, response, error => {
       if (error === undefined) {
-        // A limit on a route has its headers whenever it counts.
-        if (type === 'throttle') facts.shown?.delete(rule)
-        showLimits(request, steadyNow())
+        if (!hasHeaders) hideLimit(rule, state, steadyNow())
         request.line = line
       }
       next(error)
@@ -130,7 +127,7 @@ function decideByCount(inForce: LimitInForce) {
     const counted = states.filter(({ count }) => count !== undefined)
     const [tightest] = counted.toSorted((one, other) => leftOf(one) - leftOf(other))
     if (tightest === undefined) return next()
-    if (hasHeaders) factsOf(tightest.request).show(rule, tightest)
+    if (hasHeaders) showLimit(rule, tightest, steadyNow())
     const denied = leftOf(tightest) < 0 && !isDryRun ? tightest : undefined
     for (const state of counted) {
       if (leftOf(state) >= 0) tallyPass(state.amount)

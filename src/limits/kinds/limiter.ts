@@ -3,7 +3,6 @@ import { isRegExp } from 'node:util/types'
 import type { RequestHandler } from 'express'
 import { ACTIONS, type Action } from '../../http/actions.ts'
 import type { SplitRequest } from '../../http/router.ts'
-import { showLimits } from '../limit-headers.ts'
 import { limitMany, limitRequests } from '../limit-requests.ts'
 import type { RefusedClients } from '../refused-clients.ts'
 import { putInForce, type Shared, type Tally } from '../rule-in-force.ts'
@@ -108,17 +107,12 @@ function chainRules(
     shared.store !== undefined &&
     RULE_KINDS.some(kind => limits[kind].some(rule => 'by' in rule && rule.by.names.includes('ip')))
 
-  const show: RequestHandler = (request, _response, next) => {
-    showLimits(request, shared.steadyNow())
-    next()
-  }
-
   /** The handlers of the limits that stand on the route of an action. */
   function chainRoute(action: Action) {
     const ofAction = rateLimits.filter(({ rule }) => rule.actions.includes(action))
     const early = ofAction.filter(({ rule }) => !rule.by.needsBody)
     const late = ofAction.filter(({ rule }) => rule.by.needsBody)
-    const inOrder = (handlers: readonly RequestHandler[]) => chain([skipSafe, ...handlers, show])
+    const inOrder = (handlers: readonly RequestHandler[]) => chain([skipSafe, ...handlers])
     return {
       beforeBody: inOrder(early.map(({ one }) => one)),
       afterBody: inOrder(late.map(({ one }) => one)),

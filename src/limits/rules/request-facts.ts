@@ -56,12 +56,6 @@ export class RequestFacts {
     this.ip = request.ip
   }
 
-  /** Lets the response say what a limit leaves. */
-  show(rule: LimitRule, state: LimitState): void {
-    this.shown ??= new Map()
-    this.shown.set(rule, state)
-  }
-
   /** The address that clients are counted by: for IPv6 only the network. */
   get ipKey(): string | undefined {
     this.#ipKey ??= countedAddress(this.ip)
