@@ -20,14 +20,15 @@ export interface ChangeDialect {
     sql: string,
     values: readonly unknown[],
   ): Promise<R[]>
-  /** What is read from, which has one row. */
+  /** What has the table `user_feed`, and one row. The following SQL may use its columns. */
   readonly feed: string
   /** SQL for the state of the feed: `ready`, or what `makeReady` gets. */
   readonly state: string
   /** SQL for the mark of the feed; another text where it is to have another one. */
   readonly mark: string
-  /** SQL for a number: no change comes before it from now on; and for one that no change has reached. */
+  /** SQL for a number before which no change comes from now on. */
   readonly oldest: string
+  /** SQL for a number that no change has reached. */
   readonly next: string
   /** SQL for whether no change can come before a change. */
   readonly isSettled: string
@@ -121,7 +122,9 @@ export function createChangeStore(
 
   async function readPage({ key, id }: Place, limit: number): Promise<readonly PageRow[]> {
     const rows = await query<PageRow>('read_changes', SELECT_PAGE, [key, id, limit + 1])
-    const [[, , , , state] = [] as unknown as PageRow] = rows
+    const [first] = rows
+    if (first === undefined) throw new Error('the row of user_feed is missing')
+    const [, , , , state] = first
     if (state === 'ready') return rows
     await makeReady(state)
     return readPage({ key, id }, limit)

@@ -14,17 +14,13 @@ import { ask, type Program } from './programs.ts'
 import type { SharedStatements } from './storage.ts'
 
 /** What imports need of an engine. A set is one parameter, a JSON array. */
-export interface ImportEngine {
+export interface ImportEngine extends Pick<WordDialect, 'elements' | 'wordsFrom'> {
   /** Selects `FOUND_COLUMNS` of the users with an e-mail of the set `$1`, in lower case, or an id of the set `$2`. */
   readonly selectUsers: string
   /** Added to that, it lets nobody else change or delete them until the commit. */
   readonly lock: string
   /** Selects the highest id that was ever given out, or 0. */
   readonly selectLastId: string
-  /** What SELECT takes the elements of the set `$1` from. Each is the column `value`. */
-  readonly elements: string
-  /** That of `WordDialect`. */
-  readonly wordsFrom: WordDialect['wordsFrom']
   /** Adds to `INSERT … SELECT` what inserts only users whose ids and e-mails are free, and returns how many it were. */
   readonly insertFree?: (insert: string) => string
   /** Ids for new users, one for each of `wanted`: that one, or the next. Absent where nobody else can take one meanwhile. */

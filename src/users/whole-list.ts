@@ -26,6 +26,9 @@ const MAX_RUNNING = 4
 /** Making them into CSV takes less than a millisecond. */
 const CSV_USERS = 250
 
+/** How much is sent at once, in UTF-16 units. The first part may have 10,000 users. */
+const SENT_UNITS = 128 * 1024
+
 /**
  * All users that match, in the order of their ids, in parts, of which some may have none. One that exists and matches throughout
  * comes once, and none comes twice, whatever is written meanwhile. Between two parts nothing of the database is held.
@@ -57,7 +60,7 @@ const CSV = { record_delimiter: '\r\n', escape_formulas: true } as const
 
 /** The forms of a whole list beside that of a page. */
 export const WHOLE_LIST_FORMS: readonly WholeListForm[] = [
-  { type: NDJSON_TYPE, headers: {}, heading: '', textsOf: lines => [lines] },
+  { type: NDJSON_TYPE, headers: {}, heading: '', textsOf: piecesOf },
   {
     type: CSV_TYPE,
     headers: { 'Content-Disposition': 'attachment; filename="users.csv"' },
@@ -65,6 +68,14 @@ export const WHOLE_LIST_FORMS: readonly WholeListForm[] = [
     textsOf: csvOf,
   },
 ]
+
+function* piecesOf(lines: string): Generator<string> {
+  for (let at = 0; at < lines.length; ) {
+    const end = lines.indexOf('\n', at + SENT_UNITS)
+    yield lines.slice(at, end < 0 ? undefined : end)
+    at = end < 0 ? lines.length : end
+  }
+}
 
 function* csvOf(lines: string): Generator<string> {
   const users = lines.split('\n').slice(0, -1)
@@ -92,11 +103,13 @@ export function createWholeLists(users: ScannedRepository) {
             for (const text of textsOf(lines)) {
               unsent += text
               await nextTurn()
+              if (unsent.length < SENT_UNITS) continue
+              await send(unsent)
+              unsent = ''
             }
             await send(unsent)
             unsent = ''
           }
-          await send(unsent)
         } finally {
           running--
         }
