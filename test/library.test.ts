@@ -17,6 +17,7 @@ import {
 } from '../src/library.ts'
 import { addKey } from './support/api-keys.ts'
 import { newUserBody } from './support/builders.ts'
+import { countUsers } from './support/count-users.ts'
 import { execute } from './support/databases.ts'
 import { listen } from './support/listen.ts'
 import { temporaryFolder } from './support/open-test-app.ts'
@@ -87,10 +88,6 @@ async function problemsOf(settings: object): Promise<readonly string[]> {
 /** Twenty creates at once. */
 function createMany({ http }: Awaited<ReturnType<typeof open>>) {
   return Array.from({ length: 20 }, () => http.post('/users').send(newUserBody()))
-}
-
-async function countUsers({ http }: Awaited<ReturnType<typeof open>>): Promise<number> {
-  return (await http.get('/users').expect(200)).body.length
 }
 
 describe('createUserRecords', () => {

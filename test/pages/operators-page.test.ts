@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import type { ServiceStatus } from '../../src/ops/management/service-status.ts'
 import { newUserBody } from '../support/builders.ts'
 import { type ManagedApp, openManagedApp, TOKEN } from '../support/management-requests.ts'
-import { findSerious, LOOKS } from '../support/open-browser.ts'
+import { expectReadable, findSerious, LOOKS } from '../support/open-browser.ts'
 import {
   focused,
   hideFor5Minutes,
@@ -552,10 +552,9 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
     await button('Reload the file').click()
     await shows('reload-answer', 'Reloaded')
     const inEachLook = async (looks = LOOKS) => {
-      for (const { scheme, width } of looks) {
-        await page.setViewportSize({ width, height: 900 })
-        await page.emulateMedia({ colorScheme: scheme })
-        expect([scheme, width, await findSerious(page)]).toEqual([scheme, width, []])
+      for (const look of looks) {
+        const { scheme, width } = look
+        await expectReadable(page, look)
         expect([scheme, await findFaintLines(page)]).toEqual([scheme, []])
         expect(await widthOf(page)).toBe(width)
         if (width < 500) expect(await findCut(page)).toEqual([])

@@ -3,7 +3,7 @@ import type { Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { BEARER, type ManagedApp, openManagedApp, TOKEN } from '../support/management-requests.ts'
-import { findSerious, LOOKS } from '../support/open-browser.ts'
+import { expectReadable, LOOKS } from '../support/open-browser.ts'
 import type { TestAppOptions } from '../support/open-test-app.ts'
 import {
   focused,
@@ -548,16 +548,14 @@ describe.skipIf(!canOpenPages)('GET /#users in a browser', () => {
     const { ops, page, button, shows } = await openUsers({ users: [long, ANN, BOB] })
     await page.emulateMedia({ reducedMotion: 'reduce' })
     const inEachLook = async () => {
-      for (const { scheme, width } of [...LOOKS, { scheme: 'light', width: 320 } as const]) {
-        await page.setViewportSize({ width, height: 900 })
-        await page.emulateMedia({ colorScheme: scheme })
-        expect([scheme, width, await findSerious(page)]).toEqual([scheme, width, []])
+      for (const look of [...LOOKS, { scheme: 'light', width: 320 } as const]) {
+        await expectReadable(page, look)
         const cut = await page.evaluate<string[]>(
           `[document.documentElement, ...document.querySelectorAll('main *:not(input)')]
              .filter(one => one.scrollWidth > Math.max(one.clientWidth, 1) && getComputedStyle(one).display !== 'inline')
              .map(one => one.outerHTML.slice(0, 90))`,
         )
-        expect([width, cut]).toEqual([width, []])
+        expect([look.width, cut]).toEqual([look.width, []])
       }
       await page.setViewportSize({ width: 1280, height: 900 })
     }

@@ -1,5 +1,6 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { ask } from '../support/json-requests.ts'
@@ -33,45 +34,44 @@ print(is_signed(given["secret"], given["headers"], given["body"].encode()))`
   },
 )
 
-test('a stop waits for the request that runs, and exits with 0', async () => {
+/** A service that sends the create of a user to a receiver, which has it and answers as given. */
+async function openSending(answer: Parameters<typeof openReceiver>[0]) {
   const cwd = temporaryFolder()
-  const env = { DATABASE_URL: `${cwd}/users.db` }
-  const service = await spawnService({ cwd, args: ['serve'], env })
-  let answer = () => {}
-  const receiver = await openReceiver((response, posted) => {
-    answer = () => status(204)(response, posted)
-  })
-  await addWebhook(env.DATABASE_URL, 'search', receiver.url)
+  const service = await spawnService({ cwd })
+  const receiver = await openReceiver(answer)
+  await addWebhook(join(cwd, 'data', 'users.db'), 'search', receiver.url)
   await ask(service, 'POST /users', newUserBody())
   await until(() => receiver.posted.length === 1)
+  return { service, receiver, again: () => spawnService({ cwd }) }
+}
+
+test('a stop waits for the request that runs, and exits with 0', async () => {
+  let answer = () => {}
+  const { service, receiver, again } = await openSending((response, posted) => {
+    answer = () => status(204)(response, posted)
+  })
   const ending = service.end('SIGTERM')
   await until(() => service.stdout().includes('"stopping"'))
   answer()
   expect((await ending).code).toBe(0)
-  const again = await spawnService({ cwd, args: ['serve'], env })
   receiver.answerWith(status(204))
-  await ask(again, 'POST /users', newUserBody({ name: 'Bea' }))
+  const next = await again()
+  await ask(next, 'POST /users', newUserBody({ name: 'Bea' }))
   await until(() => receiver.posted.length === 2)
   expect(receiver.posted[1]?.body.data.map(({ user }) => user?.name)).toEqual(['Bea'])
-  await again.end('SIGTERM')
+  await next.end('SIGTERM')
 })
 
 test('after a kill in a request, its content comes again with the same id', async () => {
-  const cwd = temporaryFolder()
-  const env = { DATABASE_URL: `${cwd}/users.db` }
-  const service = await spawnService({ cwd, args: ['serve'], env })
-  const receiver = await openReceiver(() => {})
-  await addWebhook(env.DATABASE_URL, 'search', receiver.url)
-  await ask(service, 'POST /users', newUserBody())
-  await until(() => receiver.posted.length === 1)
+  const { service, receiver, again } = await openSending(() => {})
   await service.end('SIGKILL')
   receiver.answerWith(status(204))
-  const again = await spawnService({ cwd, args: ['serve'], env })
+  const next = await again()
   await until(() => receiver.posted.length === 2)
   const [first, second] = receiver.posted
   expect([second?.text, second?.headers['webhook-id']]).toEqual([
     first?.text,
     first?.headers['webhook-id'],
   ])
-  await again.end('SIGTERM')
+  await next.end('SIGTERM')
 })

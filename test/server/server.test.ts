@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
-import { type RawAnswer, sendRaw } from '../support/raw-http.ts'
+import { type RawAnswer, type RawExchange, sendRaw } from '../support/raw-http.ts'
 import { AS_JSON, requestBytes } from '../support/raw-request.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 import { holdWrites } from '../support/sql.ts'
@@ -233,6 +233,14 @@ test('bytes after chunks in HTTP/1.0, which has no chunks, are not answered', as
 
 const OFFER = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAA'
 
+/** Each packet a while after the one before it. */
+async function sendApart({ socket }: RawExchange, packets: readonly string[]) {
+  for (const packet of packets) {
+    socket.write(packet)
+    await sleep(20)
+  }
+}
+
 const offer = (body: string) =>
   post(`${OFFER}\r\nContent-Type: application/json\r\nContent-Length: ${body.length}`, body)
 
@@ -245,10 +253,7 @@ test.each([
 ])('an offer to upgrade %s keeps its connection if nothing came with it', async (_, packets) => {
   const exchange = sendRaw(app.port, '')
   for (const count of [1, 2, 3]) {
-    for (const packet of packets) {
-      exchange.socket.write(packet)
-      await sleep(20)
-    }
+    await sendApart(exchange, packets)
     const answers = await exchange.answers(count)
     expect(answers.at(-1)?.headers.connection).toBe('keep-alive')
   }
@@ -293,10 +298,7 @@ const SMUGGLING: readonly (readonly [name: string, packets: readonly string[]])[
 
 test.each(SMUGGLING)('after an offer to upgrade, %s is no request', async (_, packets) => {
   const exchange = sendRaw(app.port, '')
-  for (const packet of packets) {
-    exchange.socket.write(packet)
-    await sleep(20)
-  }
+  await sendApart(exchange, packets)
   const answers = await exchange.ended
   expect(answers).toHaveLength(1)
   expect(answers[0]?.headers.connection).toBe('close')

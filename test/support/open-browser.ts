@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import type { AxeResults } from 'axe-core'
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
-import { onTestFinished } from 'vitest'
+import { expect, onTestFinished } from 'vitest'
 import { CHROMIUM } from './programs.ts'
 
 const FLAGS = [
@@ -65,6 +65,13 @@ export async function openContext(): Promise<BrowserContext> {
 export const LOOKS = (['light', 'dark'] as const).flatMap(scheme =>
   [1280, 390].map(width => ({ scheme, width })),
 )
+
+/** Gives a page a look, in which axe has nothing serious to say. */
+export async function expectReadable(page: Page, { scheme, width }: (typeof LOOKS)[number]) {
+  await page.setViewportSize({ width, height: 900 })
+  await page.emulateMedia({ colorScheme: scheme })
+  expect([scheme, width, await findSerious(page)]).toEqual([scheme, width, []])
+}
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
 

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
+import { countUsers } from '../support/count-users.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { shareTestApp } from '../support/shared-app.ts'
@@ -22,11 +23,6 @@ function post({ http }: Pick<TestApp, 'http'>, key: string, body: object | strin
   return http.post('/users').set('Idempotency-Key', key).type('json').send(body)
 }
 
-async function userCount({ http }: Pick<TestApp, 'http'>): Promise<number> {
-  const { headers } = await http.get('/users?per_page=1&count=true')
-  return Number(headers['x-total-count'])
-}
-
 /** For tests that only use keys of their own. */
 const app = shareTestApp()
 
@@ -35,7 +31,7 @@ describe('POST /users with an Idempotency-Key', () => {
     const key = newKey()
     const body = newUserBody({ password: 'correct horse' })
     const first = await post(app, key, body).expect(201)
-    const count = await userCount(app)
+    const count = await countUsers(app)
     expect(first.headers).not.toHaveProperty(REPLAYED)
     await app.http.put(first.headers.location ?? '').send({ user: { name: 'Changed since' } })
     for (let repeat = 0; repeat < 2; repeat++) {
@@ -46,7 +42,7 @@ describe('POST /users with an Idempotency-Key', () => {
         expect(again.headers[name]).toBe(first.headers[name])
       }
     }
-    expect(await userCount(app)).toBe(count)
+    expect(await countUsers(app)).toBe(count)
   })
 
   test('treats bodies with the same JSON value as the same', async () => {
@@ -69,7 +65,7 @@ describe('POST /users with an Idempotency-Key', () => {
   test('makes one user of twenty at once, and answers 409 or the same to the others', async () => {
     const key = newKey()
     const body = newUserBody({ password: 'correct horse' })
-    const count = await userCount(app)
+    const count = await countUsers(app)
     const responses = await Promise.all(Array.from({ length: 20 }, () => post(app, key, body)))
     const isNew = responses.filter(({ status, headers }) => status === 201 && !headers[REPLAYED])
     expect(isNew).toHaveLength(1)
@@ -79,7 +75,7 @@ describe('POST /users with an Idempotency-Key', () => {
       else expect(headers['retry-after']).toMatch(/^\d+$/)
     }
     expect(responses.some(({ status }) => status === 409)).toBe(true)
-    expect(await userCount(app)).toBe(count + 1)
+    expect(await countUsers(app)).toBe(count + 1)
   })
 
   test('answers 410 to any body once the user is deleted', async () => {
@@ -254,10 +250,10 @@ describe('POST /users with an Idempotency-Key', () => {
     ['a strange escape', '"a\\bc"'],
     ['no ASCII', 'k\u00e9y'],
   ])('answers 400 to a key of %s', async (_name, key) => {
-    const count = await userCount(app)
+    const count = await countUsers(app)
     const response = await post(app, key, newUserBody())
     expect(response.body).toMatchObject({ resource: 'User', code: 400, status: false })
-    expect(await userCount(app)).toBe(count)
+    expect(await countUsers(app)).toBe(count)
   })
 
   test('answers 400 to a key given twice', async () => {

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
+import { countUsers } from '../support/count-users.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { parseMetrics } from '../support/metrics-text.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
@@ -19,11 +20,6 @@ function newUsers(count: number, fields: Record<string, unknown> = {}) {
 
 function post({ http }: Pick<TestApp, 'http'>, users: unknown) {
   return http.post('/users').send({ users } as object)
-}
-
-async function countUsers({ http }: Pick<TestApp, 'http'>): Promise<number> {
-  const { headers } = await http.get('/users?per_page=1&count=true')
-  return Number(headers['x-total-count'])
 }
 
 async function waitingPasswords({ managementUrl }: TestApp): Promise<number> {

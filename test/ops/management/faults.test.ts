@@ -14,6 +14,12 @@ const broken = (): never => {
 
 const USERS = { users: {} as UserRouterOptions, readAnew: () => {}, clocks: createClocks() }
 
+async function openOps(options: Parameters<typeof openManagementPort>[0]) {
+  const port = await openManagementPort(options)
+  onTestFinished(async () => void (await port?.close()))
+  return supertest(`http://127.0.0.1:${port?.address.port}`)
+}
+
 /** Fail at once or later. */
 const OPERATIONS: readonly Operations[] = [
   {
@@ -51,9 +57,7 @@ test.each(OPERATIONS)(
     const lines: string[] = []
     const log = pino({ level: 'error' }, { write: (line: string) => void lines.push(line) })
     const config = loadConfig({ MANAGEMENT_PORT: '0' })
-    const port = await openManagementPort({ config, log, operations })
-    onTestFinished(async () => void (await port?.close()))
-    const ops = supertest(`http://127.0.0.1:${port?.address.port}`)
+    const ops = await openOps({ config, log, operations })
     const ban = { rule: 'login', client: '192.0.2.1' }
     for (const ask of [
       () => ops.get('/status'),
@@ -84,9 +88,7 @@ test.each([
   const service = await openService({ config, log })
   onTestFinished(service.close)
   const operations = { ...service.operations, countUsers: ask, describeWebhooks: ask } as Operations
-  const port = await openManagementPort({ config, log, operations })
-  onTestFinished(async () => void (await port?.close()))
-  const ops = supertest(`http://127.0.0.1:${port?.address.port}`)
+  const ops = await openOps({ config, log, operations })
   const nothing = { users: null, webhooks: null }
   expect((await ops.get('/status').expect(200)).body).toMatchObject({ ready: true, ...nothing })
 })
