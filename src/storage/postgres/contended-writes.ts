@@ -2,7 +2,7 @@ import { createPatience } from '../../platform/patience.ts'
 import { sleep } from '../../platform/timers.ts'
 import { type JoinedCalls, type JoinOptions, joinCalls } from '../join-calls.ts'
 import type { WriteOptions } from './postgres-connections.ts'
-import { isCausedBy, LOCK_NOT_AVAILABLE, unavailable } from './postgres-errors.ts'
+import { isOfState, LOCK_NOT_AVAILABLE, unavailable } from './postgres-errors.ts'
 
 /** A write throws this if another transaction held the user, or changed it meanwhile. It has changed nothing. */
 export const HELD = new Error('another transaction holds a lock')
@@ -65,7 +65,7 @@ export function createContendedWrites() {
       try {
         return await next()
       } catch (error) {
-        if (error !== HELD && !isCausedBy(error, CONTENDED)) throw error
+        if (error !== HELD && !isOfState(error, CONTENDED)) throw error
         if (error !== HELD) keys = [IN_SERVER]
       }
       next = () => attempt(again)
@@ -109,6 +109,6 @@ export function joinWrites<In, Out>(
 ): JoinedCalls<In, Out> {
   return joinCalls({
     run: (items, isAlone) => run(items, isAlone ? { withinMs: REPEAT_MS } : {}),
-    isOfOne: error => isCausedBy(error, OF_ONE),
+    isOfOne: error => isOfState(error, OF_ONE),
   })
 }

@@ -14,15 +14,10 @@ export function sqlStateOf(error: unknown): string | undefined {
   return error instanceof pg.DatabaseError ? error.code : undefined
 }
 
-/** Whether an error is one of the server with one of these SQLSTATEs, or of one of these classes (two characters). */
+/** Whether an error is, or stands for, one of the server with one of these SQLSTATEs, or of one of these classes (two characters). */
 export function isOfState(error: unknown, states: readonly string[]): boolean {
-  const state = sqlStateOf(error)
+  const state = sqlStateOf(error) ?? sqlStateOf((error as Error).cause)
   return state !== undefined && states.some(start => state.startsWith(start))
-}
-
-/** The same of an error, or of the one of the server for which it stands. */
-export function isCausedBy(error: unknown, states: readonly string[]): boolean {
-  return isOfState(error, states) || isOfState((error as Error).cause, states)
 }
 
 /** Removes the fields in which the server quotes rows, with e-mails and digests: errors get into logs. */

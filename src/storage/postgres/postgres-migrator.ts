@@ -10,7 +10,7 @@ import {
 import { FOREIGN, OLDER_SCHEMA, UnusableDatabase } from '../unusable-database.ts'
 import { readHistory, readUsableHistory } from './inspect-schema.ts'
 import type { Connections, Session } from './postgres-connections.ts'
-import { isCausedBy, isOfState, LOCK_NOT_AVAILABLE, NO_RIGHTS } from './postgres-errors.ts'
+import { isOfState, LOCK_NOT_AVAILABLE, NO_RIGHTS } from './postgres-errors.ts'
 
 export interface MigrateOptions {
   readonly connections: Connections
@@ -129,10 +129,10 @@ function explain(error: unknown): unknown {
   if (isOfState(error, DUPLICATES)) {
     return new UnusableDatabase(FOREIGN, { isFault: true, cause: error })
   }
-  if (isCausedBy(error, [LOCK_NOT_AVAILABLE])) {
+  if (isOfState(error, [LOCK_NOT_AVAILABLE])) {
     return new UnusableDatabase(BUSY, { cause: error })
   }
-  if (!isCausedBy(error, [NO_RIGHTS])) return error
+  if (!isOfState(error, [NO_RIGHTS])) return error
   return new UnusableDatabase(NO_RIGHT_TO_MIGRATE, { cause: error })
 }
 

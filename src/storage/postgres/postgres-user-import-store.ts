@@ -10,7 +10,7 @@ import {
 import { ask, type Program } from '../programs.ts'
 import { LAST_GIVEN_ID } from '../user-ids.ts'
 import { type Connections, createPostgresSharedStatements } from './postgres-connections.ts'
-import { isCausedBy, NO_MORE_IDS, sqlStateOf } from './postgres-errors.ts'
+import { isOfState, NO_MORE_IDS, sqlStateOf } from './postgres-errors.ts'
 import { POSTGRES_WORDS } from './postgres-words.ts'
 
 const TAKE_IDS = `SELECT unnest(take_user_ids(ARRAY(
@@ -65,7 +65,7 @@ export function createPostgresUserImportStore(
         try {
           return await store.write(batch)
         } catch (error) {
-          if (!(error instanceof Race || isCausedBy(error, RACES))) throw error
+          if (!(error instanceof Race || isOfState(error, RACES))) throw error
           if (attempt === MAX_ATTEMPTS) {
             throw new ServiceError('storage_unavailable', { cause: error })
           }
