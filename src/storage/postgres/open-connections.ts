@@ -82,7 +82,8 @@ export function openConnections(options: OpenConnectionsOptions) {
   }
 
   /** The one place that decides whether work is repeated: on another connection, or after a lock. */
-  async function run<T>({ withinMs = CALL_MS, ...order }: Order<T>): Promise<T> {
+  async function run<T>(order: Order<T>): Promise<T> {
+    const { withinMs = CALL_MS } = order
     const wait = patience.begin(withinMs, () => shares.giveUp(work))
     const isLate = () => wait.elapsedMs() > withinMs - LAST_BEGIN_MS
     const work: Work<T> = { ...order, isLate, isLost: false, mayBeDone: false }
