@@ -1,20 +1,7 @@
 import type { Store } from 'express-rate-limit'
 import type { BanKey } from './ban-store.ts'
 import type { LimitLog } from './limit-log.ts'
-import type { RuleType } from './rules/compiled-rule.ts'
-
-/** A rule that counts. */
-export interface CountingRule {
-  /** As in its notices. */
-  readonly type: RuleType
-  readonly rule: string
-}
-
-/** What is counted: the requests of one client, by one rule. */
-export interface CounterKey extends CountingRule {
-  /** Identifies the client: its address, or what else the rule counts by. */
-  readonly key: string
-}
+import { ruleText } from './rules/compiled-rule.ts'
 
 /** The count of a key in its window. */
 export interface Count {
@@ -40,20 +27,15 @@ export interface CounterStore extends Store {
    * The windows of all other rules only run out, until one comes back. For a store whose windows do not end by themselves: it
    * forgets those that have ended, and whole rules if they have too many.
    */
-  letRunOut?(rulesInForce: readonly CountingRule[]): void
+  letRunOut?(rulesInForce: ReadonlySet<string>): void
 }
 
 /**
- * A key as the store gets it, with the length of the window that it may begin: express-rate-limit hands on one text, and a rule may
- * have another window for each request. Differs for different keys, whatever is in them.
+ * A key as the store gets it, after its rule as `ruleText` names it, and the length of the window that it may begin:
+ * express-rate-limit hands on one text, and a rule may have another window for each request.
  */
-export function counterText({ key, ...rule }: CounterKey, windowMs = 0): string {
-  return `${windowMs} ${countingText(rule)} ${key}`
-}
-
-/** A rule as it stands in `counterText`. */
-export function countingText({ type, rule }: CountingRule): string {
-  return `${type} ${rule.length} ${rule}`
+export function counterText(rule: string, key: string, windowMs = 0): string {
+  return `${windowMs} ${rule} ${key}`
 }
 
 /** The parts of a text that `counterText` made. */
@@ -91,7 +73,7 @@ export async function forgetStrikes(
   bannedForMs = 0,
 ): Promise<void> {
   try {
-    const text = counterText({ type: 'ban', rule, key })
+    const text = counterText(ruleText({ type: 'ban', name: rule }), key)
     await store?.resetKey(text, Math.min(KNOWN_AFTER_MS, bannedForMs / 2))
   } catch (error) {
     log.storeFailed(error)

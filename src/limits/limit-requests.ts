@@ -6,7 +6,7 @@ import { fixedHeaders } from '../http/reply.ts'
 import { counterText } from './counter-store.ts'
 import { hideLimit, secondsUntil, showLimit } from './limit-headers.ts'
 import type { RuleInForce } from './rule-in-force.ts'
-import type { LimitRule } from './rules/compiled-rule.ts'
+import { type LimitRule, ruleText } from './rules/compiled-rule.ts'
 import { factsOf, type LimitState } from './rules/request-facts.ts'
 import type { FixedAnswer } from './rules/rule-values.ts'
 
@@ -20,7 +20,7 @@ type LimitInForce = RuleInForce<LimitRule>
 export function limitRequests(inForce: LimitInForce): RequestHandler {
   const { rule, store, log, matching } = inForce
   if (store === undefined) return (_request, _response, next) => next()
-  const { type, name } = rule
+  const text = ruleText(rule)
   const decide = decideByCount(inForce)
   const middleware = rateLimit({
     skip: request => {
@@ -31,7 +31,7 @@ export function limitRequests(inForce: LimitInForce): RequestHandler {
     },
     keyGenerator: request => {
       const { key = '', windowMs } = factsOf(request).counting as LimitState
-      return counterText({ type, rule: name, key }, windowMs)
+      return counterText(text, key, windowMs)
     },
     limit: request => (factsOf(request).counting as LimitState).limit,
     store,

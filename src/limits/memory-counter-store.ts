@@ -1,4 +1,4 @@
-import { type CounterStore, countingText, parseCounterText } from './counter-store.ts'
+import { type CounterStore, parseCounterText } from './counter-store.ts'
 import { createRuleMaps } from './rule-maps.ts'
 
 export interface MemoryCounterStoreOptions {
@@ -50,7 +50,7 @@ export function createMemoryCounterStore(options: MemoryCounterStoreOptions): Co
 
     letRunOut: rulesInForce => {
       const now = steadyNow()
-      windows.letRunOut(new Set(rulesInForce.map(countingText)), ({ endsAt }) => endsAt <= now)
+      windows.letRunOut(rulesInForce, ({ endsAt }) => endsAt <= now)
     },
   }
 }

@@ -68,6 +68,7 @@ export function putInForce<Rule extends CompiledRule & Partial<CompiledCounter>>
 ) {
   const { store, log } = shared
   const { type, name, isDryRun } = rule
+  const ruleName = ruleText(rule)
   const published = channel(CHANNEL_NAME)
   const keyOf = (request: Request) => (store === undefined ? undefined : rule.by?.find(request))
 
@@ -83,8 +84,7 @@ export function putInForce<Rule extends CompiledRule & Partial<CompiledCounter>>
   /** Logs that a function of the rule threw; the request passes. */
   function fail(err: unknown): void {
     const message = 'rule function failed, request allowed'
-    const source = ruleText(rule)
-    log.write({ level: 'error', message, source }, { type, rule: name, err })
+    log.write({ level: 'error', message, source: ruleName }, { type, rule: name, err })
   }
 
   function stateOf(request: Request, key: string | undefined, amount = 1): LimitState {
@@ -172,7 +172,7 @@ export function putInForce<Rule extends CompiledRule & Partial<CompiledCounter>>
       const { key, windowMs, amount } = state
       if (store === undefined || key === undefined) return undefined
       try {
-        const text = counterText({ type, rule: name, key }, windowMs)
+        const text = counterText(ruleName, key, windowMs)
         const { totalHits, resetTime } = await store.increment(text, amount)
         Object.assign(state, { count: totalHits, resetTime })
       } catch (error) {
@@ -202,7 +202,7 @@ export function putInForce<Rule extends CompiledRule & Partial<CompiledCounter>>
       const { request, key: _key, count: _count, ...notice } = noticeOf(state)
       const client = logText(factsOf(request).ip)
       const fields = { requestId: request.id, ...notice, client, ...more }
-      log.write({ ...line, source: ruleText(rule) }, fields)
+      log.write({ ...line, source: ruleName }, fields)
     },
   }
 }

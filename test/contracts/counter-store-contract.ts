@@ -1,6 +1,19 @@
 import { describe, expect, test } from 'vitest'
-import { type CounterKey, type CounterStore, counterText } from '../../src/limits/counter-store.ts'
+import { type CounterStore, counterText } from '../../src/limits/counter-store.ts'
+import { type RuleType, ruleText } from '../../src/limits/rules/compiled-rule.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
+
+/** What is counted: the requests of one client, by one rule. */
+export interface CounterKey {
+  readonly type: RuleType
+  readonly rule: string
+  readonly key: string
+}
+
+/** A key as the store gets it. */
+export function textOf({ type, rule, key }: CounterKey, windowMs?: number): string {
+  return counterText(ruleText({ type, name: rule }), key, windowMs)
+}
 
 export interface CounterStoreHarness {
   readonly name: string
@@ -35,12 +48,12 @@ export function describeCounterStore({ name, open, ownClock }: CounterStoreHarne
     }
     const store = {
       increment: async (key: CounterKey, windowMs: number, amount?: number) => {
-        const text = counterText(key, windowMs * scale)
+        const text = textOf(key, windowMs * scale)
         const { totalHits: count, resetTime } = await counters.increment(text, amount)
         return { count, resetsInMs: resetTime.getTime() - steadyNow() }
       },
       reset: (key: CounterKey, inMs?: number) =>
-        counters.resetKey(counterText(key), inMs && inMs * scale),
+        counters.resetKey(textOf(key), inMs && inMs * scale),
     }
     return { advance, store }
   }

@@ -1,18 +1,18 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import {
-  type Count,
-  type CounterKey,
-  type CounterStore,
-  counterText,
-} from '../../src/limits/counter-store.ts'
+import type { Count, CounterStore } from '../../src/limits/counter-store.ts'
 import { createMemoryCounterStore } from '../../src/limits/memory-counter-store.ts'
+import { ruleText } from '../../src/limits/rules/compiled-rule.ts'
 import {
   createFallbackCounterStore,
   type FallbackCounterStoreOptions,
 } from '../../src/storage/redis/fallback-counter-store.ts'
-import { describeCounterStore } from '../contracts/counter-store-contract.ts'
+import {
+  type CounterKey,
+  describeCounterStore,
+  textOf,
+} from '../contracts/counter-store-contract.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 
 /** Long enough for any call that is answered, on any machine. */
@@ -22,7 +22,7 @@ const RETRY_MS = 1000
 
 const POSTS: CounterKey = { type: 'throttle', rule: 'posts', key: 'a' }
 
-const KEY = counterText(POSTS, FOREVER_MS)
+const KEY = textOf(POSTS, FOREVER_MS)
 
 const hits = (totalHits: number) => ({ totalHits })
 
@@ -230,30 +230,28 @@ test('in memory, keys of one rule push out no window of another', async () => {
     { ...POSTS, rule: 'other' },
     { ...POSTS, type: 'ban' },
   ] as const
-  for (const other of others) await increment(counterText(other, 1000))
+  for (const other of others) await increment(textOf(other, 1000))
   for (let index = 0; index < 10; index++)
-    await increment(counterText({ ...POSTS, key: `${index}` }, 1000))
-  for (const other of others)
-    expect(await increment(counterText(other, 1000))).toMatchObject(hits(2))
+    await increment(textOf({ ...POSTS, key: `${index}` }, 1000))
+  for (const other of others) expect(await increment(textOf(other, 1000))).toMatchObject(hits(2))
 })
 
 test('in memory, the windows of rules that went run on as long as there is place for them', () => {
   const { now, advance } = createFakeClock()
   const { increment, letRunOut } = createMemoryCounterStore({ steadyNow: now, maxKeys: 3 })
-  const hitsOf = (rule: string, windowMs = 1000) =>
-    increment(counterText({ ...POSTS, rule }, windowMs))
+  const hitsOf = (rule: string, windowMs = 1000) => increment(textOf({ ...POSTS, rule }, windowMs))
   hitsOf('kept')
   hitsOf('long', 2000)
-  letRunOut?.([{ ...POSTS, rule: 'kept' }])
+  letRunOut?.(new Set([ruleText({ type: 'throttle', name: 'kept' })]))
   for (const rule of ['b', 'c', 'd']) hitsOf(rule)
-  letRunOut?.([{ ...POSTS, rule: 'kept' }])
+  letRunOut?.(new Set([ruleText({ type: 'throttle', name: 'kept' })]))
   for (const rule of ['kept', 'd', 'c', 'b']) expect(hitsOf(rule)).toMatchObject(hits(2))
   expect(hitsOf('long', 2000)).toMatchObject(hits(1))
   advance(1000)
   // Windows that have ended take no place.
   hitsOf('e')
   hitsOf('f')
-  letRunOut?.([])
+  letRunOut?.(new Set())
   for (const rule of ['e', 'f', 'long']) expect(hitsOf(rule)).toMatchObject(hits(2))
 })
 
@@ -286,7 +284,7 @@ function openInMemory(options: Parameters<typeof createMemoryCounterStore>[0]) {
   return async (...keys: string[]) => {
     const counts: number[] = []
     for (const key of keys)
-      counts.push((await increment(counterText({ ...POSTS, key }, 1000))).totalHits)
+      counts.push((await increment(textOf({ ...POSTS, key }, 1000))).totalHits)
     return counts
   }
 }

@@ -59,7 +59,7 @@ export function createLimiter(options: LimiterOptions) {
     replace: (limits: CheckedLimits): RuleChanges => {
       const previous = rules.source
       rules = chainRules(limits, options, rules.tallies)
-      options.store?.letRunOut?.(report())
+      options.store?.letRunOut?.(new Set(rules.tallies.keys()))
       return compareRules(previous, limits)
     },
 

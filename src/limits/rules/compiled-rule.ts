@@ -32,9 +32,9 @@ export interface LimitRule extends CompiledRule, CompiledCounter {
   readonly answer?: Answer | undefined
 }
 
-/** Differs for different rules, because no type has a blank. */
+/** Differs for different rules. With the length of its name, so that its end is known whatever follows. */
 export function ruleText({ type, name }: Pick<NamedRule, 'type' | 'name'>): string {
-  return `${type} ${name}`
+  return `${type} ${name.length} ${name}`
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { CounterStore, CountingRule } from '../../limits/counter-store.ts'
+import type { CounterStore } from '../../limits/counter-store.ts'
 import { createPatience, withinPatience } from '../../platform/patience.ts'
 import { clearTimeout, performance, setTimeout } from '../../platform/timers.ts'
 
@@ -142,7 +142,7 @@ export function createFallbackCounterStore(options: FallbackCounterStoreOptions)
       local.resetKey(text, inMs)
       return ask(store => store.resetKey(text, inMs))
     },
-    letRunOut: (rules: readonly CountingRule[]) => local.letRunOut?.(rules),
+    letRunOut: (rules: ReadonlySet<string>) => local.letRunOut?.(rules),
 
     /** Whether this process counts by itself. */
     isLocal: () => shared === undefined,

@@ -28,7 +28,7 @@ const RETRY_EVERY_MS = 250
 /** How often something is counted on trial, so that the loss of Redis is noticed without requests. */
 const HEARTBEAT_MS = 1000
 
-const HEARTBEAT = counterText({ type: 'track', rule: '', key: '' }, HEARTBEAT_MS)
+const HEARTBEAT = counterText('track 0 ', '', HEARTBEAT_MS)
 
 /**
  * Opens counters in Redis, which are local while it cannot be used. Waits for it at most a second. Throws `UnusableRedis`

@@ -2,16 +2,16 @@ import { createHash, randomBytes } from 'node:crypto'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { RedisLocation } from '../../../src/config/redis-url.ts'
 import { loadConfig } from '../../../src/config/settings.ts'
-import {
-  type CounterKey,
-  type CounterStore,
-  counterText,
-} from '../../../src/limits/counter-store.ts'
+import type { CounterStore } from '../../../src/limits/counter-store.ts'
 import {
   createCounterNames,
   openRedisCounterStore,
 } from '../../../src/storage/redis/redis-counter-store.ts'
-import { describeCounterStore } from '../../contracts/counter-store-contract.ts'
+import {
+  type CounterKey,
+  describeCounterStore,
+  textOf,
+} from '../../contracts/counter-store-contract.ts'
 import { canStartRedis, canUseRedis } from '../../support/programs.ts'
 import { readProject } from '../../support/project.ts'
 import { startRedisCluster } from '../../support/redis-cluster.ts'
@@ -41,7 +41,7 @@ async function openStore(
 }
 
 async function count(store: CounterStore): Promise<number> {
-  return (await store.increment(counterText(KEY, 3_600_000))).totalHits
+  return (await store.increment(textOf(KEY, 3_600_000))).totalHits
 }
 
 /** Moves the end of windows, by their keys, on one server. */
@@ -80,7 +80,7 @@ describe.skipIf(!canUseRedis)('counters on a Redis server', () => {
     const store = await open()
     const clients = ['198.51.100.7', 'ann@example.com', 'x'.repeat(20_000)]
     for (const key of clients)
-      await store.increment(counterText({ type: 'ban', rule: 'log in', key }, 3_600_000))
+      await store.increment(textOf({ type: 'ban', rule: 'log in', key }, 3_600_000))
     expect(await keys()).toHaveLength(clients.length)
     const texts = clients.flatMap(client => [client, `ban 6 log in ${client}`])
     const bare = texts.map(text => createHash('sha256').update(text).digest('hex')).join(' ')
@@ -96,7 +96,7 @@ describe.skipIf(!canUseRedis)('counters on a Redis server', () => {
     const other = await openStore(redis.url, prefix)
     const foreign = await openStore(redis.url, prefix, { secret: randomBytes(32) })
     expect([await count(one), await count(other), await count(foreign)]).toEqual([1, 2, 1])
-    await other.resetKey(counterText(KEY))
+    await other.resetKey(textOf(KEY))
     expect(await count(one)).toBe(1)
   })
 
@@ -104,7 +104,7 @@ describe.skipIf(!canUseRedis)('counters on a Redis server', () => {
     const store = await open()
     const calls = Array.from({ length: 2500 }, (_, index) => index + 1)
     const answers = calls.map(() => count(store))
-    const reset = store.resetKey(counterText(KEY))
+    const reset = store.resetKey(textOf(KEY))
     answers.push(count(store))
     await reset
     expect(await Promise.all(answers)).toEqual([...calls, 1])
@@ -113,7 +113,7 @@ describe.skipIf(!canUseRedis)('counters on a Redis server', () => {
   test('windows may have fractions of a millisecond, and last a year', async () => {
     const store = await openStore(redis.url, redis.newPrefix(), { steadyNow: () => 0 })
     const countOf = (key: string, windowMs: number) =>
-      store.increment(counterText({ ...KEY, key }, windowMs))
+      store.increment(textOf({ ...KEY, key }, windowMs))
     for (const [windowMs, resetsInMs] of [
       [0.5, 1],
       [1500.25, 1501],
@@ -154,9 +154,7 @@ describe.skipIf(!canStartRedis)('counters in a Redis Cluster', () => {
     const keys = Array.from({ length: 3000 }, (_, index) => ({ ...KEY, key: `${index}` }))
     for (const [index, { url }] of cluster.nodes.entries()) {
       const store = await openStore(url, 'share:')
-      const counts = await Promise.all(
-        keys.map(key => store.increment(counterText(key, 3_600_000))),
-      )
+      const counts = await Promise.all(keys.map(key => store.increment(textOf(key, 3_600_000))))
       expect(counts.filter(({ totalHits }) => totalHits !== index + 1)).toEqual([])
     }
     const names = await Promise.all(cluster.nodes.map(node => node.command('KEYS', 'share:*')))
@@ -170,6 +168,6 @@ describe.skipIf(!canStartRedis)('counters in a Redis Cluster', () => {
     const url = cluster.url.replace('redis://', 'redis://limits:PASSWORD@')
     const store = await openStore(url, 'user-records:')
     expect(await count(store)).toBe(1)
-    await store.resetKey(counterText(KEY))
+    await store.resetKey(textOf(KEY))
   })
 })
