@@ -68,7 +68,7 @@ const PACKAGE_DOORS = tableOf(`
   pg: storage/postgres
   prom-client: ops/metrics
   tldts: limits
-  jsonc-parser: platform/json-lines.ts
+  jsonc-parser: platform/json-lines.ts cli/transfer/scan-json.ts
   commander: cli
   csv-stringify/sync: cli users/whole-list.ts
   @node-rs/argon2: users/passwords/digests/argon2.ts

@@ -1,3 +1,5 @@
+import { createScanner } from 'jsonc-parser'
+
 /** An array or object within a text of JSON, or the values that a text has one after the other. */
 export interface Container {
   /** The names and indexes that lead to it, with dots; empty for a value that is not within another. */
@@ -21,85 +23,85 @@ export class JsonMistake extends Error {}
 const MAX_DEPTH = 6
 const MAX_CONTAINERS = 500
 
-// As https://www.rfc-editor.org/rfc/rfc8259 has them.
-const SPACE = /[ \t\n\r]*/y
-const STRING = /"[ !#-[\]-\uffff]*(?:\\(?:["\\/bfnrt]|u[\da-fA-F]{4})[ !#-[\]-\uffff]*)*"/y
-const OTHERS = 'true|false|null|-?(?:0|[1-9]\\d*)(?:\\.\\d+)?(?:[eE][+-]?\\d+)?'
-const SCALAR = new RegExp(`${STRING.source}|${OTHERS}`, 'y')
+/** Kinds of tokens. `SyntaxKind` of jsonc-parser cannot be imported with `verbatimModuleSyntax`. */
+const KIND = {
+  ...{ openBrace: 1, closeBrace: 2, openBracket: 3, closeBracket: 4, comma: 5, colon: 6 },
+  ...{ null: 7, true: 8, false: 9, string: 10, number: 11, lineBreak: 14, blank: 15, end: 17 },
+}
+
+const SCALARS: readonly number[] = [KIND.null, KIND.true, KIND.false, KIND.string, KIND.number]
 
 /** Scans the values of a text. Returns these, and the containers in them whose places are noted. Throws `JsonMistake`. */
 export function scanJson(text: string): readonly [values: Container, ...Container[]] {
   const values = createContainer('', -1, true)
   const noted: [Container, ...Container[]] = [values]
-  let at = 0
-  let line = 1
-  let lineEnd = text.indexOf('\n')
+  const scanner = createScanner(text)
+  let token: number = KIND.blank
+  /** The end of the token before. */
+  let end = 0
 
-  function isNext(expression: RegExp): boolean {
-    expression.lastIndex = at
-    const isThere = expression.test(text)
-    if (isThere) at = expression.lastIndex
-    return isThere
+  /** Goes to the next token that is no white space. */
+  function advance(): void {
+    end = scanner.getTokenOffset() + scanner.getTokenLength()
+    do token = scanner.scan()
+    while (token === KIND.blank || token === KIND.lineBreak)
+    if (Number(scanner.getTokenError()) !== 0) throw mistake()
   }
 
-  function expect(unit: string): void {
-    if (text[at] !== unit) throw mistake()
-    at++
-    isNext(SPACE)
+  function expect(kind: number): void {
+    if (token !== kind) throw mistake()
+    advance()
   }
 
   function mistake(): JsonMistake {
-    const what = at < text.length ? 'there is a mistake' : 'it ends too early'
-    const character = at - text.lastIndexOf('\n', at - 1)
+    const what = token === KIND.end ? 'it ends too early' : 'there is a mistake'
+    const character = scanner.getTokenStartCharacter() + 1
     return new JsonMistake(`${what} at line ${lineHere()}, character ${character}`)
   }
 
   function lineHere(): number {
-    for (; lineEnd >= 0 && lineEnd < at; line++) lineEnd = text.indexOf('\n', lineEnd + 1)
-    return line
+    return scanner.getTokenStartLine() + 1
   }
 
-  /** Reads a value and the white space after it. `name` is that of the value, as the text has it. */
   function readValue(outer: Container, isNoted: boolean, name: string): void {
-    const place = isNoted ? outer.places.push(at, at, lineHere()) - 2 : 0
-    if (isNext(SCALAR)) outer.hasScalars = true
-    else readContainer(outer, isNoted, name)
-    if (isNoted) outer.places[place] = at
-    isNext(SPACE)
+    const start = scanner.getTokenOffset()
+    const place = isNoted ? outer.places.push(start, start, lineHere()) - 2 : 0
+    if (SCALARS.includes(token)) {
+      outer.hasScalars = true
+      advance()
+    } else readContainer(outer, isNoted, name)
+    if (isNoted) outer.places[place] = end
   }
 
   function readContainer(outer: Container, isOuterNoted: boolean, name: string): void {
-    const isArray = text[at] === '['
-    if (!isArray && text[at] !== '{') throw mistake()
+    const isArray = token === KIND.openBracket
+    if (!isArray && token !== KIND.openBrace) throw mistake()
     const depth = outer.depth + 1
     const isNoted = isOuterNoted && depth < MAX_DEPTH && noted.length <= MAX_CONTAINERS
-    const before = depth > 1 ? `${outer.path}.` : ''
-    const path = isNoted && depth > 0 ? `${before}${JSON.parse(name)}` : ''
+    const path = isNoted && depth > 0 ? `${depth > 1 ? `${outer.path}.` : ''}${name}` : ''
     const container = createContainer(path, depth, isArray)
     if (isNoted) noted.push(container)
-    at++
-    isNext(SPACE)
-    for (let index = 0; text[at] !== (isArray ? ']' : '}'); index++) {
-      if (index > 0) expect(',')
+    const closing = isArray ? KIND.closeBracket : KIND.closeBrace
+    advance()
+    for (let index = 0; token !== closing; index++) {
+      if (index > 0) expect(KIND.comma)
       readValue(container, isNoted, isArray ? `${index}` : readName())
     }
-    at++
+    advance()
     if (!isArray && (outer.isArray || container.hasScalars)) outer.rows++
   }
 
   function readName(): string {
-    const start = at
-    if (!isNext(STRING)) throw mistake()
-    const name = text.slice(start, at)
-    isNext(SPACE)
-    expect(':')
+    const name = scanner.getTokenValue()
+    expect(KIND.string)
+    expect(KIND.colon)
     return name
   }
 
   try {
-    isNext(SPACE)
+    advance()
     do readValue(values, true, '')
-    while (at < text.length)
+    while (token !== KIND.end)
   } catch (error) {
     if ((error as Error).name !== 'RangeError') throw error
     throw new JsonMistake('its arrays and objects are nested too deep')
