@@ -18,8 +18,11 @@ const IDLE_CONNECTION_MS = 10_000
 /** From a connection that could not be opened beside others to the next attempt. */
 const SHORTAGE_MS = 5000
 
-/** In a shortage others wait for connections: an idle one is closed sooner, and under load a pooler gets one back each time. */
-const SHORT_IDLE_MS = 1000
+/**
+ * In a shortage others wait for connections: an idle one is closed sooner, but not one by which bans and keys are polled, and
+ * under load a pooler gets one back in each turn.
+ */
+const SHORT_IDLE_MS = 2000
 const TURN_MS = 250
 
 /** A client of the pool, while that has lent it to this module. */
