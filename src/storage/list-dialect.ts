@@ -35,11 +35,11 @@ export interface ListDialect {
    * the list. If they are few, it is faster to find them and sort them. If they are many, it is faster to read the list in its
    * order and skip the users that do not match.
    */
-  criteriaToCount(selection: UserSelection): readonly (readonly Criterion[])[]
+  criteriaToCount(asking: Asking): readonly (readonly Criterion[])[]
   /** Counts the users that match some criteria, as `countFew` does. */
-  selectFew(criteria: readonly Criterion[]): string
+  selectCount(criteria: readonly Criterion[]): string
   /** Selects all columns of the users that match some criteria, which are few, by an index. It is planned on its own. */
-  few(criteria: readonly Criterion[]): string
+  selectFew(criteria: readonly Criterion[]): string
   /** The condition of a criterion for each user of those that are read anyway, for which no index is read. */
   testOf(criterion: Criterion): string
   placeOf(query: UserQuery): Place

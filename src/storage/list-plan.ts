@@ -31,11 +31,8 @@ export function namesOf(filters: UserFilters): readonly FilterName[] {
 
 /** All that a user must match. */
 export function criteriaOf({ filters, words }: Asking): readonly Criterion[] {
-  return [...wordsIn(words), ...namesOf(filters)]
-}
-
-function wordsIn(words: Asking['words']): readonly 'words'[] {
-  return words.length > 0 ? ['words'] : []
+  const names = namesOf(filters)
+  return words.length > 0 ? ['words', ...names] : names
 }
 
 /** The filter that names few users, if there is one: they are found first, and all of them sorted. */
@@ -53,7 +50,8 @@ export function rangesOf(filters: UserFilters): readonly (readonly FilterName[])
 
 /** What each index may tell of the users that are asked for. */
 export function indexesOf({ filters, words }: Asking): readonly (readonly Criterion[])[] {
-  return [...wordsIn(words).map(name => [name]), ...rangesOf(filters)]
+  const ranges = rangesOf(filters)
+  return words.length > 0 ? [['words'], ...ranges] : ranges
 }
 
 /** Whether an index has the users of its filter in the order of a sort. Those with one name are in the order of their ids. */

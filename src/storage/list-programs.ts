@@ -119,7 +119,7 @@ function amongFew(
 ): Source & Place {
   const { order, ranges } = dialect.placeOf(query)
   const others = criteriaOf(query).filter(name => !first.includes(name))
-  const from = `(${dialect.few(first)}) AS few`
+  const from = `(${dialect.selectFew(first)}) AS few`
   return { from, conditions: others.map(dialect.testOf), order, ranges: [anyOf(ranges)] }
 }
 
@@ -135,7 +135,7 @@ export function countsStatement(
   asking: Asking,
   counted: readonly (readonly Criterion[])[],
 ): Asked {
-  const counts = counted.map(criteria => `(${dialect.selectFew(criteria)})`)
+  const counts = counted.map(criteria => `(${dialect.selectCount(criteria)})`)
   return statementOf(`SELECT ${counts.join(', ')}`, dialect.valuesOf(asking))
 }
 
@@ -150,7 +150,7 @@ function scanStatement(dialect: ListDialect, scan: UserScan, few: readonly Crite
   const matching = tests.length > 0 ? ` FILTER (${whereSql(tests)})` : ''
   const [next, last] =
     few.length > 0
-      ? [`(${dialect.few(few)}) AS few ORDER BY id`, 'NULL']
+      ? [`(${dialect.selectFew(few)}) AS few ORDER BY id`, 'NULL']
       : [
           `users WHERE id > @after_id AND id <= ${MAX_ID} ORDER BY id LIMIT @limit`,
           'CASE WHEN count(*) = @limit THEN max(id) END',

@@ -68,11 +68,11 @@ export const postgresListDialect: ListDialect = {
 
   criteriaToCount: asking => (asking.filters.name === undefined ? indexesOf(asking) : []),
 
-  selectFew: criteria =>
-    criteria.includes('words') ? SELECT_FEW_WITH_WORDS : countFew('users', criteria.map(foundOf)),
+  selectCount: criteria =>
+    criteria.includes('words') ? SELECT_COUNT_WITH_WORDS : countFew('users', criteria.map(foundOf)),
 
   // With an offset it is planned on its own, so that PostgreSQL does not read the whole list in its order to find few users.
-  few: criteria => `SELECT ${LISTED} FROM users${whereSql(criteria.map(foundOf))} OFFSET 0`,
+  selectFew: criteria => `SELECT ${LISTED} FROM users${whereSql(criteria.map(foundOf))} OFFSET 0`,
 
   testOf,
 
@@ -120,7 +120,7 @@ const [FIRST_WITH_WORDS, LAST_WITH_WORDS] = ['ASC', 'DESC'].map(
  * Words that many of the first and of the last users have are not counted: their index would give all users with them before
  * the first is counted.
  */
-const SELECT_FEW_WITH_WORDS = `
+const SELECT_COUNT_WITH_WORDS = `
   SELECT CASE WHEN least(${FIRST_WITH_WORDS}, ${LAST_WITH_WORDS}) <= ${SAMPLE_USERS / 10}
     THEN (${countFew('users', [HAS_WORDS])}) ELSE ${MAX_SORTED_USERS + 1} END`
 

@@ -62,13 +62,13 @@ export const sqliteListDialect: ListDialect = {
   // The index of words finds enough users for a page, and its users are not counted.
   criteriaToCount: ({ filters, words }) => (words.length > 0 ? [] : rangesOf(filters)),
 
-  selectFew: criteria =>
+  selectCount: criteria =>
     criteria.includes('words')
       ? countFew('users_words', [WITH_WORDS, '(rowid % 1009 > 0 OR is_in_time())'])
       : countFew('users', criteria.map(conditionOf)),
 
   // The limit keeps SQLite from making one query of this and the one around it, for which it could choose another index.
-  few: criteria =>
+  selectFew: criteria =>
     criteria.includes('words')
       ? `SELECT users.* FROM ${INDEXED_USERS} WHERE ${WITH_WORDS} LIMIT -1`
       : `SELECT * FROM ${withIndex(criteria)}${whereSql(criteria.map(conditionOf))} LIMIT -1`,
