@@ -27,7 +27,6 @@ type Compiled<Kind extends RuleKind> = z.output<Kinds[Kind]['schema']> & {
 export type CheckedLimits = { readonly [Kind in RuleKind]-?: readonly Compiled<Kind>[] }
 
 export type CompiledBan = Compiled<'bans'>
-export type CompiledRateLimit = Compiled<'rateLimits'>
 
 /** The keys that a rule of a kind may have. */
 export function keysOf(kind: RuleKind): readonly string[] {
