@@ -38,7 +38,7 @@ test('what Postman and Bruno make of the document, sent once, is answered, unles
     for (const { method, path, query, headers, body } of own) {
       const response = await fetch(`${url}${path}?${new URLSearchParams(query)}`, {
         method,
-        headers: { 'Content-Type': 'application/json', ...Object.fromEntries(headers) },
+        headers: Object.fromEntries(headers),
         ...(body !== undefined && { body }),
       })
       const isAnswered = response.ok || (response.status === 404 && path === '/users/1')

@@ -59,7 +59,11 @@ for (const { request } of leavesOf(items)) {
     method,
     path: pathname.replace(/:(\w+)/, (_, name) => inPath[name]),
     query: pairs(params.filter(({ type }) => type === 'query')),
-    headers: pairs(headers),
+    // Bruno itself adds the type of a body.
+    headers: [
+      ...pairs(headers),
+      ...(body.mode === 'json' ? [['Content-Type', 'application/json']] : []),
+    ],
     body: body?.json ?? undefined,
   })
 }
