@@ -41,6 +41,8 @@ export interface FollowerOptions {
   /** The name under which this process has the lease. */
   readonly holder: string
   readonly counts: Deliveries
+  /** Until when all followers of this process leave its thread to others, by the monotonic clock. */
+  readonly rest: { until: number }
 }
 
 /** The most changes in a request. */
@@ -71,7 +73,7 @@ type Outcome = Receipt & { readonly problem?: string }
 export function followWebhook(first: StoredWebhook, options: FollowerOptions) {
   const { store, changes, untilNews, log, now, monotonicNow, random, lease, holder, counts } =
     options
-  const { wait = sleepUntil } = options
+  const { rest, wait = sleepUntil } = options
   const sender = createSender(first.url)
   const leaving = new AbortController()
   /** Ends the wait for changes. */
@@ -108,6 +110,8 @@ export function followWebhook(first: StoredWebhook, options: FollowerOptions) {
    * took it: all the time but that of the receiver.
    */
   async function step(): Promise<void> {
+    const restMs = rest.until - monotonicNow()
+    if (restMs > 0) await pause(restMs)
     const beganAt = monotonicNow()
     const next = await findNext()
     if (next === undefined || !(await isTime())) return
@@ -115,7 +119,8 @@ export function followWebhook(first: StoredWebhook, options: FollowerOptions) {
     const outcome = await post(next.message)
     const postingMs = monotonicNow() - sentAt
     if (!cutting.signal.aborted) await recordOutcome(next, outcome)
-    if (next.isFull) await pause(monotonicNow() - beganAt - postingMs)
+    const endedAt = monotonicNow()
+    if (next.isFull) rest.until = Math.max(rest.until, endedAt) + endedAt - beganAt - postingMs
   }
 
   /** What comes next; `undefined` after a wait that brought nothing. */

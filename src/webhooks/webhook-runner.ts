@@ -4,7 +4,8 @@ import { createLease } from './delivery-lease.ts'
 import type { StoredWebhook } from './webhook.ts'
 import { type Deliveries, type FollowerOptions, followWebhook } from './webhook-follower.ts'
 
-export interface RunnerOptions extends Omit<FollowerOptions, 'lease' | 'holder' | 'counts'> {
+export interface RunnerOptions
+  extends Omit<FollowerOptions, 'lease' | 'holder' | 'counts' | 'rest'> {
   /** Whether the database is left alone for now, as long as there is no webhook. */
   readonly isIdle: () => boolean
 }
@@ -24,6 +25,7 @@ export function startWebhooks(options: RunnerOptions) {
   const followers = new Map<string, ReturnType<typeof followWebhook>>()
   /** Since the start, also of those that another process delivers to by now. */
   const deliveries = new Map<string, Deliveries>()
+  const rest = { until: Number.NEGATIVE_INFINITY }
   let hasWebhooks = false
   let isStopping = false
 
@@ -64,7 +66,7 @@ export function startWebhooks(options: RunnerOptions) {
       ...{ webhook: name, delivered: 0, failed: 0, pendingSince: undefined },
     }
     deliveries.set(name, counts)
-    return followWebhook(webhook, { ...options, lease, holder, counts })
+    return followWebhook(webhook, { ...options, lease, holder, counts, rest })
   }
 
   const polling = repeat({
