@@ -1,9 +1,8 @@
 import { MAX_ID } from '../users/stored-user.ts'
 import type { CheckReport } from './database-tasks.ts'
-import { hasWrongWords, type WordDialect } from './fold-words.ts'
+import { GREATEST_ID, hasWrongWords, type WordDialect } from './fold-words.ts'
 import { ask, type Program } from './programs.ts'
 import { UnusableDatabase } from './unusable-database.ts'
-import { GREATEST_ID } from './user-ids.ts'
 
 /** What each engine says in its own SQL. */
 export interface CheckDialect {

@@ -3,7 +3,6 @@ import { performance, sleep } from '../platform/timers.ts'
 import { WORDS_VERSION, wordsOfUser } from '../users/words.ts'
 import { ask, type Program } from './programs.ts'
 import type { FoldingProgress, OpenStorageOptions, SharedStatements } from './storage.ts'
-import { GREATEST_ID } from './user-ids.ts'
 
 /** How an engine keeps the words of users, in SQL. */
 export interface WordDialect {
@@ -27,6 +26,9 @@ const USERS_A_STEP = 500
 
 /** A command that only reads holds up nothing else. */
 const USERS_A_CHECK = 5000
+
+/** SQL for the greatest id of a user; 0 without users. */
+export const GREATEST_ID = `coalesce((SELECT max(id) FROM users), 0)`
 
 const LEAST_ID = '-9223372036854775808'
 

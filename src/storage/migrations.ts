@@ -25,8 +25,8 @@ export interface AppliedMigration {
 
 const FILE_NAME = /^(\d{4})_[a-z0-9_]+\.sql$/
 
-/** The migrations of this release for an engine. */
-export function migrationsFor(engine: 'sqlite' | 'postgres'): readonly Migration[] {
+/** The migrations of this release for an engine: those of the folder of its name. */
+export function migrationsFor(engine: string): readonly Migration[] {
   return readMigrations(new URL(`migrations/${engine}/`, PACKAGE_ROOT))
 }
 

@@ -28,7 +28,8 @@ export function reportingCommits({
 
 /** How one process uses its database. */
 export interface StorageReport {
-  readonly engine: 'sqlite' | 'postgres'
+  /** Its name, such as `sqlite`. */
+  readonly engine: string
   /** Writes that were asked for and have not ended. */
   readonly waitingWrites: number
   /**

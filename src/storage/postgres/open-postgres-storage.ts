@@ -11,7 +11,6 @@ import { foldWords, foldWordsBeside } from '../fold-words.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { reportingCommits } from '../storage-report.ts'
 import { UnusableDatabase } from '../unusable-database.ts'
-import { LAST_GIVEN_ID } from '../user-ids.ts'
 import { createContendedWrites } from './contended-writes.ts'
 import { createUserCreate } from './create-users.ts'
 import {
@@ -26,7 +25,7 @@ import { type Connections, createPostgresSharedStatements } from './postgres-con
 import { asUnusable, mayPass } from './postgres-errors.ts'
 import { migratePostgres, postgresMigrationStatus, requireMigrated } from './postgres-migrator.ts'
 import { createPostgresUserChanges, EXPIRE_CURSORS } from './postgres-user-changes.ts'
-import { createPostgresUserImportStore } from './postgres-user-import-store.ts'
+import { createPostgresUserImportStore, LAST_GIVEN_ID } from './postgres-user-import-store.ts'
 import { createPostgresUserLists } from './postgres-user-lists.ts'
 import { POSTGRES_WORDS } from './postgres-words.ts'
 import { createShortReads } from './user-reads.ts'
@@ -169,7 +168,7 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
   const users = createUsers(connections, options)
   const signingKey = createSigningKeys(statements)
   const copies = createCopyStore(statements, {
-    lastGivenId: LAST_GIVEN_ID.postgres,
+    lastGivenId: LAST_GIVEN_ID,
     // A role that only serves may not set the sequence itself.
     reserveIds: ['SELECT take_user_ids(ARRAY[$1::bigint])'],
   })

@@ -8,10 +8,12 @@ import {
   Race,
 } from '../create-user-import-store.ts'
 import { ask, type Program } from '../programs.ts'
-import { LAST_GIVEN_ID } from '../user-ids.ts'
 import { type Connections, createPostgresSharedStatements } from './postgres-connections.ts'
 import { isOfState, NO_MORE_IDS, sqlStateOf } from './postgres-errors.ts'
 import { POSTGRES_WORDS } from './postgres-words.ts'
+
+/** As on SQLite. Unlike `SELECT FROM users_id_seq`, it needs no more than the service: USAGE of the sequence. */
+export const LAST_GIVEN_ID = `coalesce(pg_sequence_last_value('users_id_seq'::regclass), 0)`
 
 const TAKE_IDS = `SELECT unnest(take_user_ids(ARRAY(
   SELECT CAST(id AS bigint) FROM json_array_elements_text($1) AS wanted (id))))`
@@ -26,7 +28,7 @@ const IMPORTS: ImportEngine = {
     ) || ARRAY(SELECT CAST(id AS bigint) FROM json_array_elements_text($2) AS wanted (id)))`,
   // In the same order as all other writes, which keeps two of them from waiting for each other.
   lock: 'ORDER BY id FOR NO KEY UPDATE',
-  selectLastId: `SELECT ${LAST_GIVEN_ID.postgres}`,
+  selectLastId: `SELECT ${LAST_GIVEN_ID}`,
   ...POSTGRES_WORDS,
   // In the order of creates by requests, so that an import and a request wait for each other in one direction only.
   insertFree: insert => `

@@ -5,7 +5,6 @@ import { createWebhookStore } from '../create-webhook-store.ts'
 import { foldWordsBeside } from '../fold-words.ts'
 import type { OpenStorageOptions, Storage } from '../storage.ts'
 import { reportingCommits } from '../storage-report.ts'
-import { LAST_GIVEN_ID } from '../user-ids.ts'
 import { openExclusively } from './connect.ts'
 import { fileBytesOf } from './database-files.ts'
 import { requireFile } from './inspect-database.ts'
@@ -17,7 +16,7 @@ import type { Database } from './sqlite-driver.ts'
 import { explainErrors } from './sqlite-errors.ts'
 import { createSqliteSharedStatements } from './sqlite-statements.ts'
 import { createSqliteUserChanges } from './sqlite-user-changes.ts'
-import { createSqliteUserImportStore } from './sqlite-user-import-store.ts'
+import { createSqliteUserImportStore, LAST_GIVEN_ID } from './sqlite-user-import-store.ts'
 import { createSqliteUserLists } from './sqlite-user-lists.ts'
 import { createSqliteUserReads } from './sqlite-user-reads.ts'
 import { createSqliteUserWrites } from './sqlite-user-writes.ts'
@@ -92,7 +91,7 @@ export function createSqliteStorage(database: Database, options: OpenStorageOpti
     bans: createSqliteBanStore(parts),
     apiKeys: createApiKeyStore(statements),
     copies: createCopyStore(statements, {
-      lastGivenId: LAST_GIVEN_ID.sqlite,
+      lastGivenId: LAST_GIVEN_ID,
       reserveIds: RESERVE_IDS,
     }),
     webhooks: createWebhookStore(statements),

@@ -5,9 +5,11 @@ import {
   FOUND_COLUMNS,
   type ImportEngine,
 } from '../create-user-import-store.ts'
-import { LAST_GIVEN_ID } from '../user-ids.ts'
 import type { SqliteParts } from './sqlite-statements.ts'
 import { SQLITE_WORDS } from './sqlite-words.ts'
+
+/** SQL for the greatest id that was given out; 0 if none was. A program that writes to the database may use greater ones. */
+export const LAST_GIVEN_ID = `coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'users'), 0)`
 
 /** Imports in one transaction of SQLite, which has no other writer. */
 export const SQLITE_IMPORTS: ImportEngine = {
@@ -15,7 +17,7 @@ export const SQLITE_IMPORTS: ImportEngine = {
     SELECT ${FOUND_COLUMNS} FROM users
     WHERE lower(email) IN (SELECT value FROM json_each($1)) OR id IN (SELECT value FROM json_each($2))`,
   lock: '',
-  selectLastId: `SELECT ${LAST_GIVEN_ID.sqlite}`,
+  selectLastId: `SELECT ${LAST_GIVEN_ID}`,
   ...SQLITE_WORDS,
 }
 

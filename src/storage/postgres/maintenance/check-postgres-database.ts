@@ -4,17 +4,17 @@ import type { CheckReport } from '../../database-tasks.ts'
 import { migrationsFor } from '../../migrations.ts'
 import { runAwaited } from '../../programs.ts'
 import { UNFINISHED_COPY, UnusableDatabase } from '../../unusable-database.ts'
-import { LAST_GIVEN_ID } from '../../user-ids.ts'
 import { isUnfinishedCopy, readUsableHistory } from '../inspect-schema.ts'
 import { withConnections } from '../open-postgres-storage.ts'
 import type { Connections } from '../postgres-connections.ts'
 import { isOfState } from '../postgres-errors.ts'
 import { COUNT_LATER_CHANGES } from '../postgres-user-changes.ts'
+import { LAST_GIVEN_ID } from '../postgres-user-import-store.ts'
 import { POSTGRES_WORDS } from '../postgres-words.ts'
 import { checkAccess } from './check-access.ts'
 
 const DIALECT: CheckDialect = {
-  lastGivenId: LAST_GIVEN_ID.postgres,
+  lastGivenId: LAST_GIVEN_ID,
   lowerName: 'lower(name COLLATE "C")',
   countLaterChanges: COUNT_LATER_CHANGES,
 }

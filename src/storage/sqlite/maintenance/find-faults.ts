@@ -2,11 +2,11 @@ import { type CheckDialect, findRowFaults, WRONG_WORDS } from '../../check-rules
 import { checkHistory, type Migration, migrationsFor } from '../../migrations.ts'
 import { runAtOnce } from '../../programs.ts'
 import { UNFINISHED_COPY } from '../../unusable-database.ts'
-import { LAST_GIVEN_ID } from '../../user-ids.ts'
 import { isUnfinishedCopy, openView, readHistory, WHOLE_CACHE_KIB } from '../inspect-database.ts'
 import { migrate } from '../migrator.ts'
 import { Database } from '../sqlite-driver.ts'
 import { createStatementRunner } from '../sqlite-statements.ts'
+import { LAST_GIVEN_ID } from '../sqlite-user-import-store.ts'
 import { isIndexWrong, SQLITE_WORDS } from '../sqlite-words.ts'
 
 interface SchemaRow {
@@ -21,7 +21,7 @@ const SELECT_SCHEMA = `
   SELECT type, name, sql FROM sqlite_schema WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!' ORDER BY type, name`
 
 const DIALECT: CheckDialect = {
-  lastGivenId: LAST_GIVEN_ID.sqlite,
+  lastGivenId: LAST_GIVEN_ID,
   lowerName: 'lower(name)',
   countLaterChanges: `
     SELECT count(*) FROM user_changes, users_summary WHERE changed_in > revision`,
