@@ -120,7 +120,9 @@ export function followWebhook(first: StoredWebhook, options: FollowerOptions) {
     const postingMs = monotonicNow() - sentAt
     if (!cutting.signal.aborted) await recordOutcome(next, outcome)
     const endedAt = monotonicNow()
-    if (next.isFull) rest.until = Math.max(rest.until, endedAt) + endedAt - beganAt - postingMs
+    // At most a second, because a process that was frozen did not work meanwhile.
+    const ownMs = Math.min(endedAt - beganAt - postingMs, POLL_MS)
+    if (next.isFull) rest.until = Math.max(rest.until, endedAt) + ownMs
   }
 
   /** What comes next; `undefined` after a wait that brought nothing. */
@@ -170,7 +172,7 @@ export function followWebhook(first: StoredWebhook, options: FollowerOptions) {
       await pause(LOOK_MS)
       if (leaving.signal.aborted || webhook !== of) return false
     }
-    return !hasWaited
+    return !hasWaited && !leaving.signal.aborted
   }
 
   /** The answer, or with status 0 why there is none. */

@@ -160,6 +160,24 @@ test('after each full request the thread is left to others for as long as all bu
   expect(pauses).toEqual([300, 300])
 })
 
+test('a stop begins no request, also while the thread is left to others', async () => {
+  const { storage, receiver } = await openDatabase()
+  const numbers = Array.from({ length: 250 }, (_, number) => number)
+  await storage.users.create(
+    numbers.map(id => ({ name: 'Ann', email: `${id}@example.com`, passwordDigest: null })),
+  )
+  let hasPaused = false
+  const runner = openRunner(storage, {
+    wait: (_ms, signal) => {
+      hasPaused = true
+      return new Promise<void>(resolve => signal.addEventListener('abort', () => resolve()))
+    },
+  })
+  await until(() => hasPaused)
+  expect(await runner.stop(60_000)).toBe(true)
+  expect(receiver.posted).toHaveLength(1)
+})
+
 test('a stop leaves no timer behind', async () => {
   const { storage, receiver } = await openDatabase()
   const waits = new Set<number>()
