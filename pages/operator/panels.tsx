@@ -65,7 +65,7 @@ export function Process({ view: { status, samples } }: ViewProps) {
   )
 }
 
-const ENGINES = { sqlite: 'SQLite', postgres: 'PostgreSQL' } as const
+const ENGINES: Readonly<Record<string, string>> = { sqlite: 'SQLite', postgres: 'PostgreSQL' }
 
 /** Engine, size or pool, and commits. */
 export function Database({ view }: ViewProps) {
@@ -85,7 +85,11 @@ export function Database({ view }: ViewProps) {
   facts.push(['Writes a commit', formatRate(writesPerCommit)])
   facts.push(['Mean commit', formatMs(commits.mean_ms)])
   return (
-    <Panel name="database" title="Database" note={`${ENGINES[engine]}${up ? '' : ', down'}`}>
+    <Panel
+      name="database"
+      title="Database"
+      note={`${ENGINES[engine] ?? engine}${up ? '' : ', down'}`}
+    >
       <Facts id="database" facts={facts} />
     </Panel>
   )
