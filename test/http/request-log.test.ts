@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { addKey, withKeyStore } from '../support/api-keys.ts'
 import { newUserBody } from '../support/builders.ts'
@@ -34,6 +35,17 @@ test('each request writes one line about itself and its outcome', async () => {
       msg: 'request',
     },
   ])
+})
+
+test('docs/stability.md names each field of the line of a request', async () => {
+  const page = readFileSync(new URL('../../docs/stability.md', import.meta.url), 'utf8')
+  const [row = ''] = /^\| log \|.*$/m.exec(page) ?? []
+  const headers = { 'User-Agent': 'tester/1.0', 'X-Request-Id': 'promised' }
+  await askAndClose(app.port, 'GET /users/1', { ...headers, traceparent: `00-${TRACE}-${SPAN}-01` })
+  const fields = Object.keys(linesOf('promised')?.[0] ?? {})
+  expect(fields).toContain('trace_id')
+  const unnamed = fields.filter(field => !row.includes(`\`${field}\``))
+  expect(unnamed, 'add these fields to the row `log` of docs/stability.md').toEqual([])
 })
 
 test.each([
