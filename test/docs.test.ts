@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { VARIABLES } from '../src/config/settings.ts'
 import { ERRORS, type ErrorKind } from '../src/errors.ts'
 import { checkLimits } from '../src/limits/kinds/checked-limits.ts'
+import { listParameters } from '../src/users/list-query.ts'
 
 const PROJECT = new URL('../', import.meta.url)
 
@@ -85,6 +86,14 @@ test('docs/operations/settings.md lists every setting with its default', () => {
   })
   const known = Object.entries(VARIABLES).map(([name, kind]) => [name, kind.default ?? 'unset'])
   expect(listed).toEqual(known)
+})
+
+test('docs/lists.md has a row for each parameter of the list', () => {
+  const [, table = ''] = read('docs/lists.md').split(/^\| parameter .*\n.*\n|\n\n## /m)
+  const listed = table
+    .split('\n')
+    .flatMap(row => /^\| ([\w, ]+) \|/.exec(row)?.[1]?.split(', ') ?? [])
+  expect(listed.sort()).toEqual(Object.keys(listParameters.shape).sort())
 })
 
 test('CHANGELOG.md begins with what is not released, then with the version of the package', () => {
