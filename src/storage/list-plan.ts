@@ -8,7 +8,7 @@ export type Criterion = FilterName | 'words'
 /** What users are asked for, in any order. */
 export type Asking = Pick<UserSelection, 'filters' | 'words'>
 
-/** The column of each filter, which has an index. */
+/** The column of each filter, which has an index. By that of a range, `users_by_…` in SQLite, users are found and counted. */
 export const FILTER_COLUMNS: Readonly<Record<FilterName, UserSort['by']>> = {
   ids: 'id',
   emails: 'email',

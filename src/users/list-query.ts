@@ -9,7 +9,12 @@ import {
   wholeNumber,
 } from '../http/query.ts'
 import type { Cursors } from './cursor.ts'
-import { SORT_KEYS, type UserSelection, type UserSort } from './user-repository.ts'
+import {
+  SORT_KEYS,
+  type UserFilters,
+  type UserSelection,
+  type UserSort,
+} from './user-repository.ts'
 import { foldCase, toNfc } from './user-schemas.ts'
 import { parseAskedWords } from './words.ts'
 
@@ -27,6 +32,12 @@ const SAMPLE_INSTANT = '2026-01-31T12:00:00Z'
 const AS_TAKEN = ': `T` and `Z` in upper case, seconds up to 59.'
 
 const DEFAULT_SORT = 'id'
+
+/** Apart from those of pages, each parameter is a filter, so that none is accepted and then ignored. */
+type ListParameter =
+  | keyof typeof OF_PAGES
+  | Exclude<keyof UserFilters, 'ids' | 'emails'>
+  | ('id' | 'email' | 'q')
 
 /** The parameters of `GET /users`. */
 export const listParameters = z.strictObject({
@@ -65,7 +76,7 @@ export const listParameters = z.strictObject({
   envelope: parameter(boolean(), 'Answers with an object instead of an array.', true).default(
     false,
   ),
-})
+} satisfies Record<ListParameter, z.ZodType>)
 
 /** Parameters that are lists. */
 const LISTS = new Set(['id', 'email'])

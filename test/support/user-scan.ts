@@ -53,15 +53,26 @@ export function scanOf(users: readonly ShownUser[]) {
   return { sorted, find }
 }
 
+type GivenFilters = { readonly [Name in keyof UserFilters]-?: NonNullable<UserFilters[Name]> }
+
+/** Whether a user matches a filter that is given. */
+const MATCHES: Readonly<
+  Record<keyof UserFilters, (user: ShownUser, given: GivenFilters) => boolean>
+> = {
+  ids: ({ id }, { ids }) => ids.includes(id),
+  emails: ({ email }, { emails }) => emails.includes(email.toLowerCase()),
+  name: (user, { name }) => foldCase(user.name) === name,
+  created_after: ({ created_at }, { created_after }) => created_at > created_after,
+  created_before: ({ created_at }, { created_before }) => created_at < created_before,
+  updated_after: ({ updated_at }, { updated_after }) => updated_at > updated_after,
+  updated_before: ({ updated_at }, { updated_before }) => updated_at < updated_before,
+}
+
+const FILTER_NAMES = Object.keys(MATCHES) as (keyof UserFilters)[]
+
 function isFiltered(user: ShownUser, filters: UserFilters): boolean {
-  return (
-    (filters.name === undefined || foldCase(user.name) === filters.name) &&
-    (filters.ids === undefined || filters.ids.includes(user.id)) &&
-    (filters.emails === undefined || filters.emails.includes(user.email.toLowerCase())) &&
-    (filters.created_after === undefined || user.created_at > filters.created_after) &&
-    (filters.created_before === undefined || user.created_at < filters.created_before) &&
-    (filters.updated_after === undefined || user.updated_at > filters.updated_after) &&
-    (filters.updated_before === undefined || user.updated_at < filters.updated_before)
+  return FILTER_NAMES.every(
+    name => filters[name] === undefined || MATCHES[name](user, filters as GivenFilters),
   )
 }
 
