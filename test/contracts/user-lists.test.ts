@@ -122,7 +122,7 @@ test('a list of many users is what a scan finds, from each place, in each order'
       const second = { ...query, start, withTotal: false }
       await expectPages(users, second, ids.slice(700), { maxPages: 1 })
     }
-    for (const offset of [40, 2100]) {
+    for (const offset of [40, 1000, 2100]) {
       const page: UserQuery = { ...query, start: { offset }, limit: 3 }
       await expectPages(users, page, ids.slice(offset), { maxPages: 1, total: ids.length })
     }
