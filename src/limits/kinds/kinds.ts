@@ -1,13 +1,22 @@
 import type { z } from 'zod'
+import type { RuleType } from '../rules/compiled-rule.ts'
 import { bans } from './ban-rule.ts'
 import { blocklist } from './blocklist-rule.ts'
+import type { LimitsFile } from './define-limits.ts'
 import { rateLimits } from './rate-limit-rule.ts'
 import { safelist } from './safelist-rule.ts'
 import { throttle } from './throttle-rule.ts'
 import { track } from './track-rule.ts'
 
 /** The kinds of rules, in the order in which a request meets them: the type of a rule, and what checks and compiles it. */
-export const KINDS = { safelist, blocklist, bans, throttle, track, rateLimits } as const
+export const KINDS = {
+  safelist,
+  blocklist,
+  bans,
+  throttle,
+  track,
+  rateLimits,
+} as const satisfies Record<keyof LimitsFile, { readonly type: RuleType }>
 
 type Kinds = typeof KINDS
 

@@ -11,7 +11,7 @@ import { type CompiledRule, ruleText } from '../rules/compiled-rule.ts'
 import { factsOf } from '../rules/request-facts.ts'
 import { handleBans } from './ban-rule.ts'
 import { block } from './blocklist-rule.ts'
-import { type CheckedLimits, RULE_KINDS } from './kinds.ts'
+import { type CheckedLimits, RULE_KINDS, type RuleKind } from './kinds.ts'
 import { pass } from './safelist-rule.ts'
 import { report as reportMatch } from './track-rule.ts'
 
@@ -90,15 +90,17 @@ function chainRules(
     return putInForce(rule, tally, shared)
   }
 
-  const safelist = limits.safelist.map(rule => pass(inForce(rule)))
-  const blocklist = limits.blocklist.map(rule => block(inForce(rule)))
-  const bans = limits.bans.map(rule => ({ rule, ...handleBans(inForce(rule)) }))
-  const throttle = limits.throttle.map(rule => limitRequests(inForce(rule)))
-  const track = limits.track.map(rule => reportMatch(inForce(rule)))
-  const rateLimits = limits.rateLimits.map(rule => {
-    const ruled = inForce(rule)
-    return { rule, one: limitRequests(ruled), many: limitMany(ruled) }
-  })
+  const { safelist, blocklist, bans, throttle, track, rateLimits } = {
+    safelist: limits.safelist.map(rule => pass(inForce(rule))),
+    blocklist: limits.blocklist.map(rule => block(inForce(rule))),
+    bans: limits.bans.map(rule => ({ rule, ...handleBans(inForce(rule)) })),
+    throttle: limits.throttle.map(rule => limitRequests(inForce(rule))),
+    track: limits.track.map(rule => reportMatch(inForce(rule))),
+    rateLimits: limits.rateLimits.map(rule => {
+      const ruled = inForce(rule)
+      return { rule, one: limitRequests(ruled), many: limitMany(ruled) }
+    }),
+  } satisfies Record<RuleKind, readonly unknown[]>
   const strikes = (isOfAnswers: boolean) =>
     bans
       .filter(({ rule }) => (rule.statuses !== undefined) === isOfAnswers)
