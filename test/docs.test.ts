@@ -78,7 +78,7 @@ test('docs/errors.md has a heading for each error code that clients see, with it
   expect(documented).toEqual(Object.fromEntries(known))
 })
 
-test('docs/operations/settings.md lists every setting with its default', () => {
+test('docs/operations/settings.md lists every setting with its default, in the order of src/config/settings.ts', () => {
   const rows = [...read('docs/operations/settings.md').matchAll(/^\| ([A-Z_, ]+) \| ([^|]+) \|/gm)]
   const listed = rows.flatMap(([, names = '', defaults = '']) => {
     const values = defaults.split(', ')

@@ -41,15 +41,25 @@ export interface UserRecordsSettings {
   readonly MAX_WAITING_PASSWORDS?: string | number | undefined
 }
 
-/** Settings of the server that listens. The program that mounts the service has a server of its own. */
-const OF_SERVER =
-  /^(?:HOST|PORT|MANAGEMENT_\w+|(?:KEEP_ALIVE|SHUTDOWN)_TIMEOUT|MAX_(?:CONNECTIONS|EVENT_LOOP_DELAY|WAITING_REQUESTS))$/
+/** All other settings: of the server that listens. The program that mounts the service has a server of its own. */
+const OF_SERVER: Readonly<Record<Exclude<VariableName, keyof UserRecordsSettings>, true>> = {
+  HOST: true,
+  PORT: true,
+  MANAGEMENT_PORT: true,
+  MANAGEMENT_HOST: true,
+  MANAGEMENT_TOKEN: true,
+  KEEP_ALIVE_TIMEOUT: true,
+  SHUTDOWN_TIMEOUT: true,
+  MAX_CONNECTIONS: true,
+  MAX_EVENT_LOOP_DELAY: true,
+  MAX_WAITING_REQUESTS: true,
+}
 
 const HOSTS = 'ALLOWED_HOSTS'
 
 const LISTS = [HOSTS, 'TRUST_PROXY', 'CORS_ORIGINS']
 
-const NAMES = [...Object.keys(VARIABLES), 'LIMITS'].filter(name => !OF_SERVER.test(name))
+const NAMES = [...Object.keys(VARIABLES), 'LIMITS'].filter(name => !Object.hasOwn(OF_SERVER, name))
 
 export interface LibrarySettings {
   readonly config: Config
@@ -84,7 +94,7 @@ export async function readLibrarySettings(settings: UserRecordsSettings): Promis
 }
 
 function whyNot(name: string, value: unknown): string | undefined {
-  if (OF_SERVER.test(name)) {
+  if (Object.hasOwn(OF_SERVER, name)) {
     return `${name} is a setting of the server, which here belongs to the program around the service`
   }
   if (!NAMES.includes(name)) {
