@@ -9,6 +9,9 @@ const FURTHER_SUITES = ['engines', 'process', 'pages', 'package', 'faults']
 /** Its files are in memory, where syncing a database to disk takes no time. */
 const IN_MEMORY = '/dev/shm'
 
+if (!existsSync(new URL('dist/main.js', import.meta.url))) {
+  console.error('dist/ is missing, so tests of pages and of commands fail: npm run build makes it')
+}
 console.error(`left out: ${FURTHER_SUITES.join(', ')}; npm run test:all runs them too`)
 
 /** `npm test`: everything that a client, an operator or a program can see, on SQLite, in the process of the tests. */

@@ -55,7 +55,7 @@ describe('of a service without keys', () => {
       path,
       Object.fromEntries(Object.entries(item).map(([method, { operationId: id }]) => [method, id])),
     ])
-    expect(Object.fromEntries(ids)).toEqual(OPERATIONS)
+    expect(Object.fromEntries(ids), 'add it to OPERATIONS').toEqual(OPERATIONS)
     for (const [path, item] of Object.entries(OPERATIONS)) {
       const { headers } = await app.http.options(path.replace('{id}', '1')).expect(204)
       const listed = [...Object.keys(item), ...('get' in item ? ['head'] : []), 'options']
@@ -290,7 +290,7 @@ test('the document describes API keys, with the scope of each operation, if they
       [security.map(({ apiKey }) => apiKey).join(), '401' in responses],
     ]),
   )
-  expect(Object.fromEntries(needs)).toEqual({
+  expect(Object.fromEntries(needs), 'add it to the ids of its scope').toEqual({
     ...Object.fromEntries(needs.map(([id]) => [id, ['', false]])),
     ...Object.fromEntries(
       ['listUsers', 'listChanges', 'readUser'].map(id => [id, ['users:read', true]]),
@@ -374,5 +374,6 @@ test('the routes that are mounted are the operations of the document, and the fi
   const users = describeUserOperations(createUserRules({ passwordMinChars: 8 }))
   const documented = Object.values({ ...users, ...pageOperations, ...healthOperations })
   const lines = documented.map(({ method, path }) => `${method} ${path}`)
-  expect(mounted.sort()).toEqual([...lines, 'get /docs/{release}/{file}'].sort())
+  const hint = 'each route is described, for users in user-openapi.ts, and each operation mounted'
+  expect(mounted.sort(), hint).toEqual([...lines, 'get /docs/{release}/{file}'].sort())
 })
