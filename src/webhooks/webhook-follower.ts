@@ -199,6 +199,7 @@ export function followWebhook(first: StoredWebhook, options: FollowerOptions) {
     const { status, retryAfter, problem = `it answered ${status}` } = outcome
     const isGone = status === 410
     const waitMs = nextRetryMs(of.failures, { now: now(), retryAfter, random })
+    const nextTryAt = monotonicNow() + waitMs
     const isRecorded = await record(of, {
       failures: of.failures + 1,
       failingSince: of.failingSince ?? now(),
@@ -207,7 +208,7 @@ export function followWebhook(first: StoredWebhook, options: FollowerOptions) {
       disabled: isGone ? 'gone' : undefined,
     })
     if (!isRecorded) return
-    retryAt = monotonicNow() + waitMs
+    retryAt = nextTryAt
     if (isGone) log.warn(who, 'webhook disabled: its receiver answered 410')
     else if (of.failingSince === undefined) log.warn({ ...who, reason: problem }, 'webhook fails')
   }

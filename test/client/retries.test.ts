@@ -6,6 +6,7 @@ import {
 } from '../../client/create-client.ts'
 import { collect } from '../support/collect.ts'
 import {
+  type AtEnd,
   answer,
   breakOff,
   breakWithin,
@@ -94,8 +95,8 @@ const ONCE: typeof REPEATABLE = {
 }
 
 /** Of a client that tries once more. It waits for silence as long as a busy machine needs for anything else. */
-async function openClient(...steps: readonly Step[]) {
-  const server = await openScriptedServer(...steps)
+async function openClient(steps: readonly Step[], atEnd?: AtEnd) {
+  const server = await openScriptedServer(steps, atEnd)
   const timeoutMs = steps[0] === staySilent ? 1000 : 60_000
   return { server, users: createClient({ url: server.url, timeoutMs, retries: 1 }) }
 }
@@ -109,8 +110,8 @@ async function errorOf(call: Promise<unknown>): Promise<UserRecordsError> {
 for (const [failure, { step, isUnknown }] of Object.entries(FAILURES)) {
   describe.concurrent(`after ${failure}`, () => {
     for (const [name, { call, step: success, gives }] of Object.entries(REPEATABLE)) {
-      test(`${name} is tried again, with the same request`, async () => {
-        const { server, users } = await openClient(step, success)
+      test(`${name} is tried again, with the same request`, async ({ onTestFinished }) => {
+        const { server, users } = await openClient([step, success], onTestFinished)
         expect(await call(users)).toEqual(gives)
         expect(server.requests).toHaveLength(2)
         const [first, second] = server.requests
@@ -120,21 +121,26 @@ for (const [failure, { step, isUnknown }] of Object.entries(FAILURES)) {
     }
 
     for (const [name, { call, step: success, gives }] of Object.entries(ONCE)) {
-      test(`${name} is ${isUnknown ? 'not ' : ''}tried again`, async () => {
-        const { server, users } = await openClient(step, success)
+      test(`${name} is ${isUnknown ? 'not ' : ''}tried again`, async ({ onTestFinished }) => {
+        const { server, users } = await openClient([step, success], onTestFinished)
         if (isUnknown) await errorOf(call(users))
         else expect(await call(users)).toEqual(gives)
         expect(server.requests).toHaveLength(isUnknown ? 1 : 2)
       })
     }
 
-    test(`delete gives ${isUnknown} if the user is gone then`, async () => {
-      const { users } = await openClient(step, refuse(404, 'user_not_found'))
+    test(`delete gives ${isUnknown} if the user is gone then`, async ({ onTestFinished }) => {
+      const { users } = await openClient([step, refuse(404, 'user_not_found')], onTestFinished)
       expect(await users.delete(1)).toBe(isUnknown)
     })
 
-    test(`deleteMany gives ${isUnknown ? 204 : 404} for a user who is gone then`, async () => {
-      const { users } = await openClient(step, answer(200, { data: [{ id: 1, status: 404 }] }))
+    test(`deleteMany gives ${isUnknown ? 204 : 404} for a user who is gone then`, async ({
+      onTestFinished,
+    }) => {
+      const { users } = await openClient(
+        [step, answer(200, { data: [{ id: 1, status: 404 }] })],
+        onTestFinished,
+      )
       expect(await users.deleteMany([1])).toEqual([{ id: 1, status: isUnknown ? 204 : 404 }])
     })
   })
@@ -157,14 +163,14 @@ describe.concurrent('no call is tried again', () => {
     ],
     ['after a text that is no object', answer(200, '"ok"'), { reason: 'unexpected_answer' }],
     ['after an answer without content', answer(200), { reason: 'unexpected_answer' }],
-  ])('%s', async ([_, step, expected]) => {
-    const { server, users } = await openClient(step)
+  ])('%s', async ([_, step, expected], { onTestFinished }) => {
+    const { server, users } = await openClient([step], onTestFinished)
     expect(await errorOf(users.read(1))).toMatchObject(expected)
     expect(server.requests).toHaveLength(1)
   })
 
-  test('more often than `retries` says', async () => {
-    const server = await openScriptedServer(refuse(503, 'overloaded', NOW))
+  test('more often than `retries` says', async ({ onTestFinished }) => {
+    const server = await openScriptedServer([refuse(503, 'overloaded', NOW)], onTestFinished)
     const users = createClient({ url: server.url, retries: 2 })
     expect(await errorOf(users.read(1))).toMatchObject({ status: 503, retryAfterMs: 0 })
     expect(server.requests).toHaveLength(3)
@@ -172,18 +178,18 @@ describe.concurrent('no call is tried again', () => {
 })
 
 test('without an answer the error says why', async () => {
-  const { users } = await openClient(breakOff)
+  const { users } = await openClient([breakOff])
   const error = await errorOf(users.createMany([ANN]))
   expect(error).toMatchObject({ status: undefined, reason: 'unreachable' })
   expect(error.cause).toBeInstanceOf(Error)
-  const silent = await openClient(staySilent)
+  const silent = await openClient([staySilent])
   const { cause } = await errorOf(silent.users.createMany([ANN]))
   expect(cause).toMatchObject({ name: 'TimeoutError' })
 })
 
 test('Retry-After may be a date', async () => {
   const date = new Date(Date.now() + 3_600_000).toUTCString()
-  const { users } = await openClient(refuse(503, 'overloaded', { 'Retry-After': date }))
+  const { users } = await openClient([refuse(503, 'overloaded', { 'Retry-After': date })])
   const { retryAfterMs } = await errorOf(users.read(1))
   expect(retryAfterMs).toBeGreaterThan(3_000_000)
   expect(retryAfterMs).toBeLessThanOrEqual(3_600_000)
@@ -199,7 +205,7 @@ describe('many at once', () => {
     Array.from({ length: count }, (_, at) => ({ name: `${at}${name}`, email: `${at}@example.com` }))
 
   test('createMany sends hundreds, one after the other', async () => {
-    const { server, users } = await openClient(entriesFor)
+    const { server, users } = await openClient([entriesFor])
     const entries = await users.createMany(numbered(250))
     expect(entries.map(entry => entry.status === 201 && entry.user.name)).toEqual(
       numbered(250).map(({ name }) => name),
@@ -209,23 +215,25 @@ describe('many at once', () => {
   })
 
   test('createMany sends fewer where a hundred would be larger than the service takes', async () => {
-    const { server, users } = await openClient(entriesFor)
+    const { server, users } = await openClient([entriesFor])
     await users.createMany(numbered(200, '\u{1F600}'.repeat(250)))
     for (const { body } of server.requests) expect(Buffer.byteLength(body)).toBeLessThan(100_000)
     expect(server.requests.length).toBeLessThan(5)
   })
 
   test('an error has the entries of the hundreds before', async () => {
-    const { users } = await openClient(entriesFor, breakOff)
+    const { users } = await openClient([entriesFor, breakOff])
     const { entries } = await errorOf(users.createMany(numbered(150)))
     expect(entries).toHaveLength(100)
   })
 
+  const deleteThose: Step = (response, { path }) => {
+    const ids = new URL(path ?? '', 'http://x').searchParams.get('id')?.split(',') ?? []
+    response.end(JSON.stringify({ data: ids.map(id => ({ id: Number(id), status: 204 })) }))
+  }
+
   test('deleteMany asks for each id once', async () => {
-    const { server, users } = await openClient((response, { path }) => {
-      const ids = new URL(path ?? '', 'http://x').searchParams.get('id')?.split(',') ?? []
-      response.end(JSON.stringify({ data: ids.map(id => ({ id: Number(id), status: 204 })) }))
-    })
+    const { server, users } = await openClient([deleteThose])
     const ids = Array.from({ length: 150 }, (_, at) => at + 1)
     const entries = await users.deleteMany([...ids, ...ids])
     expect(entries.map(({ id }) => id)).toEqual(ids)
@@ -233,7 +241,7 @@ describe('many at once', () => {
   })
 
   test('nobody is no request', async () => {
-    const { server, users } = await openClient(entriesFor)
+    const { server, users } = await openClient([entriesFor])
     expect([await users.createMany([]), await users.deleteMany([])]).toEqual([[], []])
     expect(server.requests).toHaveLength(0)
   })
@@ -241,18 +249,18 @@ describe('many at once', () => {
 
 describe('a redirect', () => {
   test('is followed within the origin, with the method and the body', async () => {
-    const { server, users } = await openClient(
+    const { server, users } = await openClient([
       answer(308, '', { Location: '/moved' }),
       answer(201, ANN),
-    )
+    ])
     expect(await users.create(ANN)).toEqual(ANN)
     const [first, second] = server.requests
     expect(second).toMatchObject({ method: 'POST', path: '/moved', body: first?.body })
   })
 
   test('never leaves the origin', async () => {
-    const other = await openScriptedServer(answer(200, ANN))
-    const { users } = await openClient(answer(307, '', { Location: `${other.url}/users/1` }))
+    const other = await openScriptedServer([answer(200, ANN)])
+    const { users } = await openClient([answer(307, '', { Location: `${other.url}/users/1` })])
     expect(await errorOf(users.read(1))).toMatchObject({
       status: 307,
       reason: 'unexpected_answer',
@@ -262,13 +270,13 @@ describe('a redirect', () => {
   })
 
   test('that makes a read of a write is not followed', async () => {
-    const { server, users } = await openClient(answer(302, '', { Location: '/busy' }))
+    const { server, users } = await openClient([answer(302, '', { Location: '/busy' })])
     expect(await errorOf(users.create(ANN))).toMatchObject({ status: 302 })
     expect(server.requests).toHaveLength(1)
   })
 
   test('in a circle ends', async () => {
-    const { server, users } = await openClient(answer(302, '', { Location: '/users/1' }))
+    const { server, users } = await openClient([answer(302, '', { Location: '/users/1' })])
     expect(await errorOf(users.read(1))).toMatchObject({ status: 302 })
     expect(server.requests.length).toBeLessThan(10)
   })
@@ -278,7 +286,7 @@ describe('a signal', () => {
   const reason = new Error('enough')
 
   test('that is aborted already sends nothing', async () => {
-    const { server, users } = await openClient(answer(200, ANN))
+    const { server, users } = await openClient([answer(200, ANN)])
     const call = users.read(1, { signal: AbortSignal.abort(reason) })
     await expect(call).rejects.toBe(reason)
     expect(server.requests).toHaveLength(0)
@@ -286,7 +294,7 @@ describe('a signal', () => {
 
   test('ends a request under way, also with a fetch that does not listen', async () => {
     for (const fetch of [undefined, () => new Promise<Response>(() => {})]) {
-      const server = await openScriptedServer(staySilent)
+      const server = await openScriptedServer([staySilent])
       const users = createClient({ url: server.url, fetch })
       const controller = new AbortController()
       const call = users.read(1, { signal: controller.signal })
@@ -296,7 +304,7 @@ describe('a signal', () => {
   })
 
   test('ends the wait before the next try, and of changes too', async () => {
-    const { users } = await openClient(refuse(503, 'overloaded', { 'Retry-After': '50' }))
+    const { users } = await openClient([refuse(503, 'overloaded', { 'Retry-After': '50' })])
     const controller = new AbortController()
     const { signal } = controller
     const calls = [users.read(1, { signal }), users.changes({}, { signal }).next()]
@@ -308,7 +316,7 @@ describe('a signal', () => {
 test('no call leaves a timer behind', async () => {
   const timers = () => process.getActiveResourcesInfo().filter(name => name === 'Timeout').length
   const before = timers()
-  const { users } = await openClient(answer(200, ANN))
+  const { users } = await openClient([answer(200, ANN)])
   const slow = createClient({ url: 'http://127.0.0.1:9', timeoutMs: 100_000, retries: 0 })
   await users.read(1)
   await errorOf(slow.read(1))
@@ -332,7 +340,7 @@ describe('changes', () => {
       // A service may be silent for as long as it was asked to wait.
       step === staySilent ? [] : [step],
     )
-    const { server, users } = await openClient(...failures, page([entry], 'c1'))
+    const { server, users } = await openClient([...failures, page([entry], 'c1')])
     for await (const { data, next, reset } of users.changes({ after: 'c0' })) {
       expect({ data, next, reset }).toEqual({ data: [entry], next: 'c1', reset: false })
       break
@@ -342,11 +350,11 @@ describe('changes', () => {
   })
 
   test('begin again on 410, and say so once, even with nobody left', async () => {
-    const { server, users } = await openClient(
+    const { server, users } = await openClient([
       refuse(410, 'cursor_expired'),
       page([], 'c1'),
       page([entry], 'c2'),
-    )
+    ])
     const changes = users.changes({ after: 'old' })
     expect((await changes.next()).value).toEqual({ data: [], next: 'c1', reset: true })
     expect((await changes.next()).value).toEqual({ data: [entry], next: 'c2', reset: false })
@@ -357,12 +365,12 @@ describe('changes', () => {
   })
 
   test('end with an error that stays', async () => {
-    const { users } = await openClient(refuse(401, 'key_required'))
+    const { users } = await openClient([refuse(401, 'key_required')])
     expect(await errorOf(users.changes().next())).toMatchObject({ reason: 'key_required' })
   })
 
   test('do not ask without a pause where nothing is answered at once', async () => {
-    const { server, users } = await openClient(page([], 'c1'))
+    const { server, users } = await openClient([page([], 'c1')])
     const controller = new AbortController()
     onTestFinished(() => controller.abort())
     const next = users.changes({ after: 'c0' }, { signal: controller.signal }).next()

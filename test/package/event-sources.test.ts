@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { expectToGoOn, LOOPS, runLoop } from '../support/documented-loops.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { installPackages } from '../support/packed-package.ts'
-import { openScriptedServer } from '../support/scripted-server.ts'
+import { openScriptedServer, type Step } from '../support/scripted-server.ts'
 import { until } from '../support/until.ts'
 
 const [LOOP] = LOOPS.filter(({ code }) => code.includes('new EventSource'))
@@ -18,16 +18,18 @@ async function installEventSource2(): Promise<string> {
   return pathToFileURL(join(folder, 'node_modules/eventsource/lib/eventsource.js')).href
 }
 
+const breakWithinEvent: Step = response => {
+  response.writeHead(200, { 'Content-Type': 'text/event-stream' })
+  response.write('id: one\nevent: user\ndata: {"id":1}\n\nid: two\nevent: user\nda')
+  setTimeout(() => response.destroy(), 100)
+}
+
 test('with `eventsource` 2 the loop of docs/changes.md goes on, begins again on 410, and skips no event that was cut off', async () => {
   const eventSource = await installEventSource2()
   if (LOOP === undefined) throw new Error('the page has no such loop')
   await expectToGoOn([url => runLoop(LOOP, url, eventSource)])
 
-  const server = await openScriptedServer(response => {
-    response.writeHead(200, { 'Content-Type': 'text/event-stream' })
-    response.write('id: one\nevent: user\ndata: {"id":1}\n\nid: two\nevent: user\nda')
-    setTimeout(() => response.destroy(), 100)
-  })
+  const server = await openScriptedServer([breakWithinEvent])
   runLoop(LOOP, server.url, eventSource)
   const streams = () =>
     server.requests.filter(({ headers }) => headers.accept === 'text/event-stream')

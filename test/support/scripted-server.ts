@@ -1,7 +1,8 @@
+import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
 import { collect } from './collect.ts'
-import { listen } from './listen.ts'
 
 /** How a server meets one request, whose body has arrived. */
 export type Step = (response: ServerResponse, request: ReceivedRequest) => void
@@ -13,13 +14,22 @@ export interface ReceivedRequest {
   readonly body: string
 }
 
+/** Calls a function when a test has ended. */
+export type AtEnd = (close: () => void) => void
+
 export interface ScriptedServer {
   readonly url: string
   readonly requests: readonly ReceivedRequest[]
 }
 
-/** A server that meets each request as the next step says, and all further ones as the last. */
-export async function openScriptedServer(...steps: readonly Step[]): Promise<ScriptedServer> {
+/**
+ * A server that meets each request as the next step says, and all further ones as the last. `atEnd` is that of the context of a test
+ * that runs beside others: the one of vitest may take another of them for the current one.
+ */
+export async function openScriptedServer(
+  steps: readonly Step[],
+  atEnd: AtEnd = onTestFinished,
+): Promise<ScriptedServer> {
   const requests: ReceivedRequest[] = []
   const server = createServer(async (request, response) => {
     const body = Buffer.concat(await collect<Buffer>(request)).toString()
@@ -29,8 +39,12 @@ export async function openScriptedServer(...steps: readonly Step[]): Promise<Scr
     const step = steps[Math.min(requests.length, steps.length) - 1]
     step?.(response, received)
   })
-  const port = await listen(server)
-  onTestFinished(() => server.closeAllConnections())
+  atEnd(() => {
+    server.close()
+    server.closeAllConnections()
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  const { port } = server.address() as AddressInfo
   return { url: `http://127.0.0.1:${port}`, requests }
 }
 
