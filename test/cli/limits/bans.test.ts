@@ -80,10 +80,10 @@ function expectRefusal({ code, stdout, stderr }: FinishedProcess, line: string):
 function insert({ cwd }: Place, rows: readonly (readonly [string, string, number])[]): void {
   const database = new Database(join(cwd, 'users.db'), { timeout: 5000 })
   const statement = database.prepare(
-    'INSERT OR REPLACE INTO bans (rule, client_key, ends_at, lasts_ms) VALUES (?, ?, ?, 31622400000)',
+    'INSERT OR REPLACE INTO bans (rule, client_key, ends_at, lasts_ms, changed_at) VALUES (?, ?, ?, 31622400000, ?)',
   )
   database.transaction(() => {
-    for (const row of rows) statement.run(...row)
+    for (const row of rows) statement.run(...row, Date.now())
   })()
   database.close()
 }
