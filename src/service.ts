@@ -7,6 +7,7 @@ import type { CheckedLimits } from './limits/kinds/kinds.ts'
 import { createReadinessCheck } from './ops/health.ts'
 import type { Operations } from './ops/management/operations-router.ts'
 import { type Clocks, createClocks } from './platform/clocks.ts'
+import { type Closers, openAll } from './platform/open-all.ts'
 import { createHttpServer, type HttpServer, type Timeouts } from './server/server.ts'
 import { createStopping, type Stopping } from './server/stop.ts'
 import { blaming } from './storage/unusable-database.ts'
@@ -35,28 +36,14 @@ export interface AppOptions {
 }
 
 /**
- * Opens the storage and what stands on it, and creates the application. Throws `OperatorError` if the database cannot be
- * opened or the rules of the limits are wrong.
+ * Opens the storage and what stands on it, and creates the application. `close` finishes the waiting writes. Throws
+ * `OperatorError` if the database cannot be opened or the rules of the limits are wrong.
  */
-export async function openApp(options: AppOptions) {
+export function openApp(options: AppOptions) {
   const { url } = options.config.database
-  const closers: Closers = []
-  /** Finishes the waiting writes and closes the storage. */
-  const close = async () => {
-    for (const end of closers.toReversed()) await end()
-  }
-  try {
-    const open = () => openParts(options, closers)
-    const parts = await blaming(reason => describeProblem('DATABASE_URL', url, reason), open)
-    return { ...parts, close }
-  } catch (error) {
-    await close()
-    throw error
-  }
+  const describe = (reason: string) => describeProblem('DATABASE_URL', url, reason)
+  return openAll(closers => blaming(describe, () => openParts(options, closers)))
 }
-
-/** What is to be called at the end, the last first. */
-type Closers = (() => unknown)[]
 
 /** Each part in the order in which the next one needs it. */
 async function openParts(options: AppOptions, closers: Closers) {

@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
 import type { Config } from '../config/settings.ts'
 import { createClocks } from '../platform/clocks.ts'
+import { openAll } from '../platform/open-all.ts'
 import { createTrialHasher } from '../users/passwords/hasher.ts'
 import { createImportRules } from '../users/transfer/import-rows.ts'
 import { type ImportOptions, runImport } from '../users/transfer/user-import.ts'
@@ -11,60 +12,37 @@ import { openStorageForCommand } from './open-storage.ts'
 /** The default size of libuv's thread pool. */
 const MAX_HASHING_THREADS = 4
 
+export interface OpenImportOptions {
+  readonly isDryRun?: boolean
+  readonly takesBareDigests?: boolean
+}
+
 /**
  * Opens an import beside a running service or without one. Throws `OperatorError` if the database or the list of
  * passwords cannot be opened. A dry run without a database uses an empty one.
  */
-export async function openUserImport(
-  config: Config,
-  {
-    isDryRun = false,
-    takesBareDigests,
-  }: { readonly isDryRun?: boolean; readonly takesBareDigests?: boolean } = {},
-) {
-  const maxConcurrent = Math.min(availableParallelism(), MAX_HASHING_THREADS)
-  const { passwords, close: closePasswords } = await openPasswords(config, { maxConcurrent })
-  const { store, close } = await openStore(config, isDryRun).catch(async error => {
-    await closePasswords()
-    throw error
+export function openUserImport(config: Config, options: OpenImportOptions = {}) {
+  const { isDryRun = false, takesBareDigests } = options
+  return openAll(async closers => {
+    const maxConcurrent = Math.min(availableParallelism(), MAX_HASHING_THREADS)
+    const { passwords, close } = await openPasswords(config, { maxConcurrent })
+    closers.push(close)
+    const storage = await openStorageForCommand(config, {
+      ifMissing: isDryRun ? 'use empty' : 'create',
+      mustPersist: !isDryRun,
+      isBulk: true,
+    })
+    closers.push(storage.close)
+    const trial = isDryRun && (await openTrialImports(storage.imports, createClocks().now))
+    if (trial) closers.push(trial.close)
+    const own = {
+      store: trial ? trial.store : storage.imports,
+      rules: createImportRules({ ...config, takesBareDigests }),
+      passwords: isDryRun ? createTrialHasher(passwords) : passwords,
+      endsAtConflict: !isDryRun,
+    }
+    return {
+      run: (of: Omit<ImportOptions, keyof typeof own>) => runImport({ ...of, ...own }),
+    }
   })
-  const own = {
-    store,
-    rules: createImportRules({ ...config, takesBareDigests }),
-    passwords: isDryRun ? createTrialHasher(passwords) : passwords,
-    endsAtConflict: !isDryRun,
-  }
-  return {
-    run: (options: Omit<ImportOptions, keyof typeof own>) => runImport({ ...options, ...own }),
-    close: async () => {
-      await close()
-      await closePasswords()
-    },
-  }
-}
-
-async function openStore(config: Config, isDryRun: boolean) {
-  const storage = await openStorageForCommand(config, {
-    ifMissing: isDryRun ? 'use empty' : 'create',
-    mustPersist: !isDryRun,
-    isBulk: true,
-  })
-  const trial = isDryRun ? await openTrial(storage) : undefined
-  return {
-    store: trial?.store ?? storage.imports,
-    close: async () => {
-      trial?.close()
-      await storage.close()
-    },
-  }
-}
-
-/** Only when it is used: commands on PostgreSQL run without the binary of better-sqlite3. */
-async function openTrial({ imports, close }: Awaited<ReturnType<typeof openStorageForCommand>>) {
-  try {
-    return await openTrialImports(imports, createClocks().now)
-  } catch (error) {
-    await close()
-    throw error
-  }
 }

@@ -13,6 +13,7 @@ import { createMemoryCounterStore } from '../limits/memory-counter-store.ts'
 import { createRefusedClients } from '../limits/refused-clients.ts'
 import type { LimitsReport } from '../limits/rule-report.ts'
 import type { Clocks } from '../platform/clocks.ts'
+import { openAll } from '../platform/open-all.ts'
 import type { Storage } from '../storage/storage.ts'
 
 export interface LimitsOptions {
@@ -24,15 +25,17 @@ export interface LimitsOptions {
 }
 
 /** Opens the limits of a service, with its counters and the bans in force. Rejects when its bans cannot be read. Throws `OperatorError` when its counters cannot be used. */
-export async function openLimits(options: LimitsOptions) {
+export function openLimits(options: LimitsOptions) {
   const { config, clocks, storage, log, limits } = options
+  const { monotonicNow } = clocks
   logWarnings(options)
-  const { store, isLocal, close } = await openCounters(options)
-  const limitLog = createLimitLog({ log, monotonicNow: clocks.monotonicNow })
-  try {
+  return openAll(async closers => {
+    const { store, isLocal, close } = await openCounters(options)
+    closers.push(close)
+    const limitLog = createLimitLog({ log, monotonicNow })
     const bans = await storage.untilReachable(() =>
       openBanList({
-        monotonicNow: clocks.monotonicNow,
+        monotonicNow,
         store: storage.bans,
         onStoreFailure: limitLog.savingFailed,
         onReadFailure: err =>
@@ -42,11 +45,12 @@ export async function openLimits(options: LimitsOptions) {
           void forgetStrikes(ban, { store, log: limitLog }, bans.remainingMs(ban)),
       }),
     )
+    closers.push(bans.close)
     const limiter = createLimiter({
       ...{ limits, store, bans, log: limitLog, now: clocks.now, steadyNow: clocks.steadyNow },
       // Only operators see them.
       ...(config.managementPort !== undefined && {
-        openClients: () => createRefusedClients(clocks.monotonicNow),
+        openClients: () => createRefusedClients(monotonicNow),
       }),
     })
     return {
@@ -62,15 +66,8 @@ export async function openLimits(options: LimitsOptions) {
         return { ...limiter.report(), store: config.cacheStore, isStoreUp: !isLocal() }
       },
       reload: (path: string) => reload(path, { config, log, limiter }),
-      close: async () => {
-        await bans.close()
-        close()
-      },
     }
-  } catch (error) {
-    close()
-    throw error
-  }
+  })
 }
 
 interface Counters {
