@@ -9,6 +9,7 @@ import { MINUTE, openLimitedApp, shareLimitedApp } from '../support/limited-app.
 import { compileLimits, openLimiter } from '../support/open-limiter.ts'
 import { openTestApp } from '../support/open-test-app.ts'
 import { CLOSING } from '../support/raw-request.ts'
+import { until } from '../support/until.ts'
 
 const RELOADED = 'limits reloaded'
 
@@ -217,7 +218,10 @@ test('the rules in force keep no rules of an earlier reload', async () => {
   }
   const earlier = begin()
   for (const rules of [compileLimits({ track: [{}] }), NO_LIMITS]) limiter.replace(rules)
-  await new Promise(resolve => setImmediate(resolve))
-  collectGarbage()
-  expect([earlier.deref(), limiter.report().rules]).toEqual([undefined, []])
+  // One collection may leave what the machine's stack still seems to name.
+  await until(() => {
+    collectGarbage()
+    return earlier.deref() === undefined
+  })
+  expect(limiter.report().rules).toEqual([])
 })
