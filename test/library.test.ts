@@ -613,7 +613,7 @@ describe('on a Unix socket', () => {
     const { lines, logger } = openLog()
     const { records } = await open({ LIMITS, ...settings }, { logger })
     const server = createServer(records.app)
-    await listen(server, path)
+    await listen(server, { socketPath: path })
     return { server, lines, statusOf: (headers = {}) => statusOn(path, headers) }
   }
 

@@ -5,7 +5,7 @@ import type { ErrorCode } from '../errors.ts'
 import { performance } from '../platform/timers.ts'
 import { traceIdOf } from './headers.ts'
 
-/** What metrics and the newest errors are told of a request. Its log line has more. */
+/** What the metrics and the list of newest errors get of a request. Its log line has more fields. */
 export interface EndedRequest {
   readonly requestId: string
   /** As it was sent. */

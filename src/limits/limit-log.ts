@@ -8,7 +8,7 @@ import { factsOf } from './rules/request-facts.ts'
 
 export type LimitLog = ReturnType<typeof createLimitLog>
 
-/** The log lines of the limits, of which each rule may write so many a second. */
+/** The log lines of the limits. Each rule writes only some of them a second: see `createThrottledLog`. */
 export function createLimitLog(options: ThrottledLogOptions) {
   const write = createThrottledLog(options)
   let isAddressMissed = false

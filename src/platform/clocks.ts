@@ -1,4 +1,5 @@
 import { hrtime, performance } from './timers.ts'
+
 /** The clocks of one service. */
 export interface Clocks {
   /** Milliseconds since the epoch. Jumps when the machine's clock is set. */

@@ -147,7 +147,7 @@ export function createUserService(options: UserServiceOptions) {
         ? { user: await create(body, { isStrict }), isReplay: false }
         : createKeyed(body, { key, isStrict }),
 
-    /** Creates the users of a batch. Throws `validation_failed` for a body that is none. */
+    /** Creates the users of a batch. Throws `validation_failed` if the body is not a batch. */
     createMany: async (body: unknown, handling: Handling = {}): Promise<readonly Created[]> =>
       createAll(requireBatch(body, handling), handling),
 

@@ -175,7 +175,7 @@ export function followWebhook(first: StoredWebhook, options: FollowerOptions) {
     return !hasWaited && !leaving.signal.aborted
   }
 
-  /** The answer, or with status 0 why there is none. */
+  /** Sends a message, and returns the answer. Without an answer, the status is 0 and `problem` says why. */
   function post(message: Message): Promise<Outcome> {
     const headers = signedHeaders(webhook, message, now())
     const { body } = message

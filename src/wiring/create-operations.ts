@@ -7,7 +7,7 @@ import type { Clocks } from '../platform/clocks.ts'
 import type { UserQuery } from '../users/user-repository.ts'
 import type { UserRouterOptions } from '../users/user-router.ts'
 import { describeWebhooks } from '../webhooks/describe-webhooks.ts'
-import type { Opened } from './open-keys.ts'
+import type { Opened } from './open-storage.ts'
 import type { OwnLimits } from './own-limits.ts'
 
 /** The storage keeps the total, so that no list counts. */

@@ -1,17 +1,6 @@
-import type { Logger } from 'pino'
 import { type KeyRing, openKeyRing } from '../access/key-ring.ts'
-import type { Config } from '../config/settings.ts'
-import type { Clocks } from '../platform/clocks.ts'
-import type { Storage } from '../storage/storage.ts'
 import { engineOf } from './engines.ts'
-
-/** What an open service has for its features. */
-export interface Opened {
-  readonly config: Config
-  readonly log: Logger
-  readonly clocks: Clocks
-  readonly storage: Storage
-}
+import type { Opened } from './open-storage.ts'
 
 /** The API keys of a service that requires them. Rejects when they cannot be read. */
 export async function openKeys({ config, log, clocks, storage }: Opened): Promise<KeyRing> {

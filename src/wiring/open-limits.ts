@@ -1,5 +1,4 @@
-import type { Logger } from 'pino'
-import { type Config, describeMistake, describeProblem } from '../config/settings.ts'
+import { describeMistake, describeProblem } from '../config/settings.ts'
 import { OperatorError, ServiceError } from '../errors.ts'
 import { openBanList } from '../limits/ban-list.ts'
 import { type CounterStore, forgetStrikes } from '../limits/counter-store.ts'
@@ -12,16 +11,11 @@ import { createLimitLog } from '../limits/limit-log.ts'
 import { createMemoryCounterStore } from '../limits/memory-counter-store.ts'
 import { createRefusedClients } from '../limits/refused-clients.ts'
 import type { LimitsReport } from '../limits/rule-report.ts'
-import type { Clocks } from '../platform/clocks.ts'
 import { openAll } from '../platform/open-all.ts'
-import type { Storage } from '../storage/storage.ts'
+import type { Opened } from './open-storage.ts'
 
-export interface LimitsOptions {
-  readonly config: Config
-  readonly log: Logger
+export interface LimitsOptions extends Opened {
   readonly limits: CheckedLimits
-  readonly storage: Pick<Storage, 'bans' | 'signingKey' | 'untilReachable'>
-  readonly clocks: Clocks
 }
 
 /** Opens the limits of a service, with its counters and the bans in force. Rejects when its bans cannot be read. Throws `OperatorError` when its counters cannot be used. */

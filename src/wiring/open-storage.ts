@@ -6,10 +6,16 @@ import type { OpenStorageOptions, Storage } from '../storage/storage.ts'
 import { blaming } from '../storage/unusable-database.ts'
 import { EMPTY_DATABASE, engineOf, openTasks } from './engines.ts'
 
-export interface ServiceStorageOptions extends Pick<OpenStorageOptions, 'onCommit'> {
+/** What an open service has for its features. */
+export interface Opened {
+  readonly config: Config
   readonly log: Logger
   readonly clocks: Clocks
+  readonly storage: Storage
 }
+
+export type ServiceStorageOptions = Pick<Opened, 'log' | 'clocks'> &
+  Pick<OpenStorageOptions, 'onCommit'>
 
 /** Opens the database for a service, and creates it if it is missing. Throws `UnusableDatabase`. */
 export function openStorage(

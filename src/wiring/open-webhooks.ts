@@ -1,7 +1,7 @@
 import type { ChangeFeed } from '../users/change-feed.ts'
 import type { WebhookRunner } from '../webhooks/webhook-runner.ts'
 import { engineOf } from './engines.ts'
-import type { Opened } from './open-keys.ts'
+import type { Opened } from './open-storage.ts'
 
 const NONE: WebhookRunner = { report: () => [], stop: async () => true }
 

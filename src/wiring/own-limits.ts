@@ -3,7 +3,7 @@ import { type BanControl, createBanControl } from '../limits/kinds/ban-control.t
 import type { CheckedLimits } from '../limits/kinds/kinds.ts'
 import type { Limiter, RuleChanges } from '../limits/kinds/limiter.ts'
 import type { LimitsReport } from '../limits/rule-report.ts'
-import type { Opened } from './open-keys.ts'
+import type { Opened } from './open-storage.ts'
 
 /** The limits of a service, or what it has without rules. */
 export interface OwnLimits {

@@ -5,8 +5,8 @@ import {
   UserRecordsError,
 } from '../../client/create-client.ts'
 import { collect } from '../support/collect.ts'
+import type { AtEnd } from '../support/open-test-app.ts'
 import {
-  type AtEnd,
   answer,
   breakOff,
   breakWithin,

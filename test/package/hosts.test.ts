@@ -129,7 +129,7 @@ test('app.listen takes a random port', async () => {
 test.skipIf(!canUseNginx)('a Unix socket behind nginx serves, and knows each client', async () => {
   const path = join(temporaryFolder(), 'users.sock')
   const { app } = await open({ TRUST_PROXY: 'loopback' })
-  await listen(createServer(app), path)
+  await listen(createServer(app), { socketPath: path })
   const port = await startNginx(
     own => `server {
       listen 127.0.0.1:${own};

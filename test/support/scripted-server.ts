@@ -1,8 +1,8 @@
-import { once } from 'node:events'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { onTestFinished } from 'vitest'
 import { collect } from './collect.ts'
+import { listen } from './listen.ts'
+import type { AtEnd } from './open-test-app.ts'
 
 /** How a server meets one request, whose body has arrived. */
 export type Step = (response: ServerResponse, request: ReceivedRequest) => void
@@ -14,18 +14,12 @@ export interface ReceivedRequest {
   readonly body: string
 }
 
-/** Calls a function when a test has ended. */
-export type AtEnd = (close: () => void) => void
-
 export interface ScriptedServer {
   readonly url: string
   readonly requests: readonly ReceivedRequest[]
 }
 
-/**
- * A server that meets each request as the next step says, and all further ones as the last. `atEnd` is that of the context of a test
- * that runs beside others: the one of vitest may take another of them for the current one.
- */
+/** A server that meets each request as the next step says, and all further ones as the last. `atEnd` is that of `listen`. */
 export async function openScriptedServer(
   steps: readonly Step[],
   atEnd: AtEnd = onTestFinished,
@@ -39,12 +33,8 @@ export async function openScriptedServer(
     const step = steps[Math.min(requests.length, steps.length) - 1]
     step?.(response, received)
   })
-  atEnd(() => {
-    server.close()
-    server.closeAllConnections()
-  })
-  await once(server.listen(0, '127.0.0.1'), 'listening')
-  const { port } = server.address() as AddressInfo
+  atEnd(() => server.closeAllConnections())
+  const port = await listen(server, { atEnd })
   return { url: `http://127.0.0.1:${port}`, requests }
 }
 

@@ -9,8 +9,10 @@ export interface CsvHeader {
   readonly delimiter: string
 }
 
-/** The options with the headings that they mean. One may be named in any case; first counts the one that is the same. Throws
- * `ColumnsError` if there is none. */
+/**
+ * The options with the headings of the file in place of the names given, which may be in any case. A heading in the same case is
+ * preferred. Throws `ColumnsError` if `--column` takes a column that no heading names.
+ */
 export function spellAs(headings: readonly string[], options: ColumnOptions): ColumnOptions {
   const headingFor = (name: string) =>
     headings.find(heading => heading === name) ??

@@ -121,11 +121,18 @@ export function createConnectionShares(options: HostsOptions) {
     return true
   }
 
+  /** The first call that may have a connection. */
+  function findWaiter(): Waiter | undefined {
+    // As after most calls.
+    if (waiters.length === 0) return undefined
+    const room = countRoom()
+    return waiters.find(({ call }) => room[call.share] > 0)
+  }
+
   /** Lends a connection to the first call that may have one. */
   function take(client: PooledClient): void {
     if (client.config === hosts.current() && !open.has(client)) noteNew(client)
-    const room = countRoom()
-    const waiter = waiters.find(({ call }) => room[call.share] > 0)
+    const waiter = findWaiter()
     // Another host took over while it was opened, or it broke.
     const isUseless = client.broken !== undefined || !open.has(client)
     if (isUseless || waiter === undefined) {
