@@ -135,9 +135,12 @@ test('a connection that goes silent while it is opened is told without the passw
   url.password = 's3cret'
   const { http, logLines } = await openOn(url.href)
   await http.get('/users').expect(200)
-  proxy.silence('pg_backend_pid', 20)
-  await Promise.all(Array.from({ length: 12 }, (_, n) => http.get(`/users?per_page=${n + 1}`)))
-  const isShortage = ({ msg }: { msg?: unknown }) => msg === TOO_FEW
-  await until(() => logLines.some(isShortage))
-  expect(JSON.stringify(logLines.find(isShortage))).not.toContain('s3cret')
+  proxy.silence('pg_backend_pid', Number.POSITIVE_INFINITY)
+  const shortage = () => logLines.find(({ msg }) => msg === TOO_FEW)
+  // Twelve that are quick enough are served by what is open already.
+  await untilPasses(async () => {
+    await Promise.all(Array.from({ length: 12 }, (_, n) => http.get(`/users?per_page=${n + 1}`)))
+    expect(shortage()).toBeDefined()
+  })
+  expect(JSON.stringify(shortage())).not.toContain('s3cret')
 })
