@@ -7,6 +7,6 @@ import nodePromises from 'node:timers/promises'
  * not stop the service.
  */
 export const { setImmediate, setInterval, setTimeout, clearInterval, clearTimeout } = nodeTimers
-export const { setImmediate: nextTurn, setInterval: ticks, setTimeout: sleep } = nodePromises
+export const { setImmediate: nextTurn, setTimeout: sleep } = nodePromises
 export const performance = nodePerformance
 export const { hrtime } = process

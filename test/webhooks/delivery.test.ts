@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
+import { hurryPolls } from '../support/global-timers.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { executeSql, selectRows } from '../support/sql.ts'
 import { until } from '../support/until.ts'
@@ -16,6 +17,8 @@ import {
 } from '../support/webhook-receiver.ts'
 
 const MINUTE_MS = 60_000
+
+hurryPolls()
 
 async function createUser({ http }: TestApp, name = 'Ann') {
   const { body } = await http.post('/users').send(newUserBody({ name })).expect(201)
@@ -414,6 +417,6 @@ describe('several services of one database', () => {
 /** Whether nothing more comes for longer than a runner pauses. */
 async function isQuiet(posted: readonly Posted[]): Promise<boolean> {
   const before = posted.length
-  await new Promise(resolve => setTimeout(resolve, 500))
+  await new Promise(resolve => setTimeout(resolve, 100))
   return posted.length === before
 }

@@ -4,11 +4,14 @@ import express from 'express'
 import { Webhook } from 'standardwebhooks'
 import { expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
+import { hurryPolls } from '../support/global-timers.ts'
 import { listen } from '../support/listen.ts'
 import { openTestApp } from '../support/open-test-app.ts'
 import { firstBlock } from '../support/packed-package.ts'
 import { until } from '../support/until.ts'
 import { addWebhook } from '../support/webhook-receiver.ts'
+
+hurryPolls()
 
 const PAGE = readFileSync(new URL('../../docs/webhooks.md', import.meta.url), 'utf8')
 

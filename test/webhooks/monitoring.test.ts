@@ -1,10 +1,13 @@
 import { expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
+import { hurryPolls } from '../support/global-timers.ts'
 import { openManagedApp } from '../support/management-requests.ts'
 import { parseMetrics } from '../support/metrics-text.ts'
 import { until } from '../support/until.ts'
 import { addWebhook, openReceiver, status } from '../support/webhook-receiver.ts'
+
+hurryPolls()
 
 test('GET /status and GET /metrics say how far each webhook is behind, and what it was sent', async () => {
   const clock = createFakeClock(Date.now())

@@ -8,9 +8,12 @@ import type { Storage } from '../../src/storage/storage.ts'
 import { createChangeFeed } from '../../src/users/change-feed.ts'
 import { startWebhooks } from '../../src/webhooks/webhook-runner.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
+import { hurryPolls } from '../support/global-timers.ts'
 import { openStored } from '../support/stored.ts'
 import { until } from '../support/until.ts'
 import { namesIn, openReceiver, status } from '../support/webhook-receiver.ts'
+
+hurryPolls()
 
 /** A webhook at the beginning of the feed of a new database. */
 async function openDatabase(answer = status(204)) {
