@@ -1,5 +1,10 @@
 import { lookup } from 'node:dns'
-import { type ClientRequest, Agent as HttpAgent, request as httpRequest } from 'node:http'
+import {
+  type ClientRequest,
+  Agent as HttpAgent,
+  request as httpRequest,
+  type IncomingMessage,
+} from 'node:http'
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https'
 import { BlockList, isIP, type LookupFunction } from 'node:net'
 import { readVersion } from '../platform/package.ts'
@@ -27,6 +32,10 @@ export type Sender = ReturnType<typeof createSender>
 /** Shorter than servers keep idle connections. */
 const IDLE_MS = 2000
 
+/** What an answer may have after its head, and how long that may take: the next request waits for the connection. */
+const MAX_REST_BYTES = 65_536
+const REST_MS = 1000
+
 /** `resolve` looks up names, as that of `node:dns` does. */
 export function createSender(address: string, { resolve = lookup } = {}) {
   const url = new URL(address)
@@ -40,14 +49,12 @@ export function createSender(address: string, { resolve = lookup } = {}) {
     lookup: lookupAllowed(resolve),
   }
   const agent = isTls ? new HttpsAgent(agentOptions) : new HttpAgent(agentOptions)
-  const credentials = [url.username, url.password].map(decodeURIComponent).join(':')
 
   function begin({ body, headers }: SendOptions, signal: AbortSignal): ClientRequest {
     const request = (isTls ? httpsRequest : httpRequest)(url, {
       method: 'POST',
       agent,
       signal,
-      ...(credentials !== ':' && { auth: credentials }),
       headers: {
         'Content-Type': 'application/json',
         'Content-Length': Buffer.byteLength(body),
@@ -65,17 +72,32 @@ export function createSender(address: string, { resolve = lookup } = {}) {
         const { timeoutMs, signal } = options
         const ending = new AbortController()
         const end = (reason: unknown) => ending.abort(reason)
-        const timer = setTimeout(() => end(new Error(`no answer in ${timeoutMs} ms`)), timeoutMs)
+        let timer = setTimeout(() => end(new Error(`no answer in ${timeoutMs} ms`)), timeoutMs)
         const leave = () => end(signal?.reason)
         signal?.addEventListener('abort', leave)
         const attempt = (isRepeated: boolean): void => {
           const request = begin(options, ending.signal)
           let isDone = true
-          request.on('response', response => {
-            // Nobody reads the rest, and what does not end is cut off when the time is over.
-            response.on('error', () => {}).resume()
-            const { statusCode = 0, headers } = response
+          const keep = ({ statusCode = 0, headers }: IncomingMessage) =>
             resolve({ status: statusCode, retryAfter: headers['retry-after'] })
+          request.on('response', response => {
+            keep(response)
+            // Nobody needs the rest.
+            let restBytes = 0
+            const cutOff = () => request.destroy()
+            response
+              .on('error', () => {})
+              .on('data', ({ length }: Buffer) => {
+                restBytes += length
+                if (restBytes > MAX_REST_BYTES) cutOff()
+              })
+            clearTimeout(timer)
+            timer = setTimeout(cutOff, REST_MS)
+          })
+          // Of 101, which nobody has asked for.
+          request.on('upgrade', (response, socket) => {
+            keep(response)
+            socket.destroy()
           })
           request.on('error', (error: NodeJS.ErrnoException) => {
             // The other side has closed a connection that was kept.

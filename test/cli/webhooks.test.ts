@@ -58,6 +58,10 @@ describe('webhooks add', () => {
     [['--name', '-x', '--url', 'https://example.com'], '--name was -x; it may be 1 to 64 letters'],
     [['--name', 'x', '--url', 'example.com'], '--url must be an address such as https://'],
     [['--name', 'x', '--url', 'ftp://me:pw@example.com'], '--url must be an address such as'],
+    [
+      ['--name', 'x', '--url', 'https://me:50%pw@example.com'],
+      '--url must have % in its credentials as %25',
+    ],
     [['--name', 'x', '--url', 'http://169.254.169.254/'], '--url must not lead to 169.254.169.254'],
     [['--name', 'x', '--url', 'http://[fe80::1]/'], '--url must not lead to fe80::1'],
     [

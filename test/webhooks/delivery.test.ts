@@ -206,6 +206,23 @@ describe('after a failure', () => {
     }
   })
 
+  test.each([
+    ['0', 1000],
+    ['Sat, 31 Jan 2026 11:00:00 GMT', 1000],
+    ['120.5', 3000],
+    ['-5', 3000],
+  ])('Retry-After: %s lets it rest for %d ms or longer', async (retryAfter, restMs) => {
+    const clock = createFakeClock()
+    const answer = status(503, { 'Retry-After': retryAfter })
+    const { app, receiver } = await openDelivery({ ...clock, answer })
+    await createUser(app)
+    await until(async () => (await listWebhooks(app.databaseUrl))[0].state === 'failing')
+    clock.advance(restMs - 1)
+    expect(await isQuiet(receiver.posted)).toBe(true)
+    clock.advance(7000 - restMs)
+    await until(() => receiver.posted.length === 2)
+  })
+
   test('redirects are not followed', async () => {
     const other = await openReceiver()
     const answer = status(307, { Location: other.url })
@@ -380,6 +397,35 @@ test('a webhook that is added with the name of one that was just removed has its
 })
 
 describe('a cursor that cannot be followed any more', () => {
+  test.each(['before', 'after'])(
+    'tells so after a replay, too, which was ordered %s a deletion was forgotten',
+    async order => {
+      const { app, receiver } = await openDelivery()
+      const { id } = await createUser(app)
+      await until(async () => (await listWebhooks(app.databaseUrl))[0].behind_seconds === 0)
+      await until(() => receiver.posted.length === 1)
+      await app.stop()
+      const env = { DATABASE_URL: app.databaseUrl, CHANGES_RETENTION: '1h' }
+      const other = await openTestApp({ env: { ...env, WEBHOOKS: 'off' } })
+      await createUser(other, 'Bea')
+      await other.http.delete(`/users/${id}`).expect(204)
+      if (order === 'before') await webhooks(app.databaseUrl, 'replay', 'search')
+      const now = () => Date.now() + 120 * MINUTE_MS
+      await openTestApp({ env: { ...env, WEBHOOKS: 'off' }, now })
+      await until(async () => {
+        const sql = 'SELECT count(*) AS kept FROM user_changes WHERE deleted_at IS NOT NULL'
+        return Number((await selectRows(app.databaseUrl, sql))[0]?.kept) === 0
+      })
+      if (order === 'after') await webhooks(app.databaseUrl, 'replay', 'search')
+      await openTestApp({ env })
+      await until(() => namesIn(receiver.posted).includes('Bea'))
+      expect(receiver.posted.map(({ body }) => body.type)).toEqual([
+        ...['users.changed', 'users.reset', 'users.changed'],
+      ])
+      expect(namesIn(receiver.posted)).toEqual(['Ann', 'Bea'])
+    },
+  )
+
   test('tells the receiver to forget all users, and everything follows', async () => {
     const { app, receiver } = await openDelivery()
     await createUser(app)

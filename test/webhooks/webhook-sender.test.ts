@@ -1,9 +1,14 @@
 import type { lookup } from 'node:dns'
+import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
 import { describe, expect, test } from 'vitest'
 import { createSender } from '../../src/webhooks/webhook-sender.ts'
 import { openReceiver } from '../support/webhook-receiver.ts'
 
 const REQUEST = { body: '{}', headers: {}, timeoutMs: 60_000 }
+
+/** Its time is longer than that of a test. */
+const UNHURRIED = { ...REQUEST, timeoutMs: 3_600_000 }
 
 /** Finds these addresses for every name. */
 function resolverTo(...addresses: string[]): typeof lookup {
@@ -68,17 +73,37 @@ test('a receiver that does not answer in time is given up', async () => {
   sender.close()
 })
 
-test('an answer counts once its head is there, and one that does not end is cut off', async () => {
-  let close = () => {}
-  const closed = new Promise<void>(resolve => {
-    close = resolve
-  })
+test.each([
+  ['slow', (response: ServerResponse) => response.write('more')],
+  [
+    'huge',
+    (response: ServerResponse) => {
+      const more = () => {
+        while (response.write(Buffer.alloc(65_536)));
+      }
+      response.on('drain', more)
+      more()
+    },
+  ],
+])('an answer counts once its head is there, and a %s body is cut off', async (_, answer) => {
+  const closed: Promise<unknown>[] = []
   const { url } = await openReceiver(response => {
-    response.on('close', close)
-    response.writeHead(200).write('more')
+    closed.push(once(response, 'close'))
+    answer(response.writeHead(200))
   })
   const sender = createSender(url)
-  expect((await sender.send({ ...REQUEST, timeoutMs: 500 })).status).toBe(200)
-  await closed
+  for (let at = 0; at < 2; at++) expect((await sender.send(UNHURRIED)).status).toBe(200)
+  await Promise.all(closed)
+  expect(closed).toHaveLength(2)
   sender.close()
 })
+
+test.each([{}, { Upgrade: 'websocket', Connection: 'Upgrade' }])(
+  '101 is an answer, with the headers %j',
+  async headers => {
+    const { url } = await openReceiver(response => response.writeHead(101, headers).end())
+    const sender = createSender(url)
+    expect((await sender.send(UNHURRIED)).status).toBe(101)
+    sender.close()
+  },
+)

@@ -164,6 +164,11 @@ function parseUrl(text: string): URL {
       `--url must not lead to ${host}, which is link-local, multicast or unspecified`,
     )
   }
+  try {
+    decodeURIComponent(`${url.username}:${url.password}`)
+  } catch {
+    throw new UsageError('--url must have % in its credentials as %25')
+  }
   url.hash = ''
   return url
 }
