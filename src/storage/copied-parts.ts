@@ -108,8 +108,8 @@ const WEBHOOKS = tablePart(
   {
     name: 'webhooks',
     columns: WEBHOOK_COLUMNS,
-    // Two databases must not both post.
-    replaced: { disabled: `'copied'` },
+    // Two databases must not both post, and the receiver may know users that the copy does not have.
+    replaced: { disabled: `'copied'`, cursor: `''` },
   },
   { name: 'webhooks', label: 'webhooks', nameOf: ([name]) => `the webhook ${name}` },
 )

@@ -53,7 +53,7 @@ const ROTATE = `
 const NO_FAILURE = `failures = 0, failing_since = NULL, last_error = NULL, retry_at = NULL`
 
 const REPLAY = `
-  UPDATE webhooks SET begun_at = CASE WHEN begun_at < $2 THEN $2 ELSE begun_at + 1 END, cursor = NULL,
+  UPDATE webhooks SET begun_at = CASE WHEN begun_at < $2 THEN $2 ELSE begun_at + 1 END, cursor = $3,
     ${NO_FAILURE}, revision = revision + 1
   WHERE name = $1 RETURNING name`
 
@@ -92,7 +92,7 @@ export function createWebhookStore({ read, write, transaction }: SharedStatement
     create: webhook => transaction(() => create(webhook)),
     remove: name => changesOne(DELETE_ONE, [name]),
     rotate: (name, secret, rotatedUntil) => changesOne(ROTATE, [name, secret, rotatedUntil]),
-    replay: (name, begunAt) => changesOne(REPLAY, [name, begunAt]),
+    replay: (name, { begunAt, cursor }) => changesOne(REPLAY, [name, begunAt, cursor ?? null]),
     resume: name => changesOne(RESUME, [name]),
     record: ({ name, revision }, progress, holder) =>
       changesOne(RECORD, [name, revision, holder, ...valuesOf(progress, PROGRESS_COLUMNS)]),

@@ -46,6 +46,18 @@ export function encodeChangeCursor({ mark, key, id, since }: ChangePosition): st
   return seal([mark, key, id, since], checkOf)
 }
 
+/**
+ * The cursor of the beginning of the feed, for a reader who has come to another cursor: it expires with the deletions after that
+ * one. Text that is no cursor stays as it is.
+ */
+export function encodeBeginning(text: string): string {
+  const position = decodeChangeCursor(text)
+  if (position === undefined) return text
+  const { mark, key, since } = position
+  const known = BigInt(key) > BigInt(since) ? key : since
+  return encodeChangeCursor({ mark, key: '0', id: 0, since: known })
+}
+
 /** `undefined` for text that `encodeChangeCursor` cannot have made, for any database. */
 export function decodeChangeCursor(text: string): ChangePosition | undefined {
   const payload = unseal(text, CHECK_BYTES, checkOf)

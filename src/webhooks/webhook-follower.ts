@@ -264,7 +264,7 @@ const NO_FAILURE = {
 const sleepUntil = (ms: number, signal: AbortSignal) =>
   sleep(ms, undefined, { signal }).catch(() => {})
 
-/** `lost` for a cursor that no release has written. */
+/** `lost` for an empty cursor, or one that no release has written. */
 function positionOf({ cursor }: WebhookProgress): ChangePosition | 'lost' | undefined {
   return cursor === undefined ? undefined : (decodeChangeCursor(cursor) ?? 'lost')
 }

@@ -9,7 +9,10 @@ export const ROTATION_MS = 24 * 3_600_000
 
 /** How far a webhook is, and how its last requests went. Times are whole milliseconds since the epoch. */
 export interface WebhookProgress {
-  /** The cursor after the last change that was delivered; `undefined` at the beginning of the feed. */
+  /**
+   * The cursor after the last change that was delivered; `undefined` before the first one. Empty where the receiver must be told
+   * to forget all users.
+   */
   readonly cursor: string | undefined
   /** When it last began, or began again. Later than each time before, so that nothing is sent twice as the same message. */
   readonly begunAt: number
@@ -57,8 +60,8 @@ export interface WebhookStore {
   remove(name: string): Promise<boolean>
   /** Gives a new secret; the present one becomes the previous. Returns as `remove`. */
   rotate(name: string, secret: Buffer, rotatedUntil: number): Promise<boolean>
-  /** Lets it begin at the beginning of the feed. `begunAt` as in `WebhookProgress`; a later one stays. Returns as `remove`. */
-  replay(name: string, begunAt: number): Promise<boolean>
+  /** Lets it begin again at a cursor. `begunAt` as in `WebhookProgress`; a later one stays. Returns as `remove`. */
+  replay(name: string, from: Pick<WebhookProgress, 'begunAt' | 'cursor'>): Promise<boolean>
   /** Enables it, and forgets its failures. Returns as `remove`. */
   resume(name: string): Promise<boolean>
   /**

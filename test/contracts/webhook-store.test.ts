@@ -59,13 +59,12 @@ describe('WebhookStore', () => {
 
   test('replay begins again, later than before whatever the clock shows', async () => {
     const { store } = await open(webhookNamed('hook', FAILURE))
-    const begunAt = async () => (await store.list())[0]?.begunAt
-    await store.replay('hook', 2000)
+    await store.replay('hook', { begunAt: 2000, cursor: undefined })
     expect(await store.list()).toEqual([
       webhookNamed('hook', { cursor: undefined, begunAt: 2000, revision: 1 }),
     ])
-    await store.replay('hook', 1500)
-    expect(await begunAt()).toBe(2001)
+    await store.replay('hook', { begunAt: 1500, cursor: 'c1' })
+    expect(await store.list()).toMatchObject([{ begunAt: 2001, cursor: 'c1' }])
   })
 
   test('resume enables it and forgets failures', async () => {
@@ -78,7 +77,7 @@ describe('WebhookStore', () => {
     const { store } = await open(webhookNamed('hook'))
     const calls = [
       store.rotate('no', Buffer.alloc(32), 1),
-      store.replay('no', 1),
+      store.replay('no', { begunAt: 1, cursor: undefined }),
       store.resume('no'),
     ]
     expect(await Promise.all([...calls, store.remove('no')])).toEqual([false, false, false, false])
@@ -103,7 +102,7 @@ describe('WebhookStore', () => {
     expect(await other.record(hook, progress, 'another')).toBe(false)
     expect(await store.record(hook, progress, 'me')).toBe(true)
     expect(await other.list()).toEqual([progress])
-    await other.replay('hook', 10)
+    await other.replay('hook', { begunAt: 10, cursor: undefined })
     expect(await store.record(hook, progress, 'me')).toBe(false)
     await other.remove('hook')
     expect(await store.record(hook, progress, 'me')).toBe(false)

@@ -25,9 +25,9 @@ const TABLES = {
   bans: 'SELECT rule, client_key, ends_at, lasts_ms FROM bans ORDER BY 1, 2',
   apiKeys: `
     SELECT name, key_hash, scopes, created_at, expires_at, last_used_at FROM api_keys ORDER BY name`,
-  // Those of a copy are disabled.
+  // Those of a copy are disabled, and without a cursor.
   webhooks:
-    'SELECT name, url, secret, previous_secret, rotated_until, revision, cursor, begun_at, failures FROM webhooks ORDER BY 1',
+    'SELECT name, url, secret, previous_secret, rotated_until, revision, begun_at, failures FROM webhooks ORDER BY 1',
   signingKeys: 'SELECT name, key FROM signing_keys ORDER BY name',
   lastId: `SELECT seq FROM sqlite_sequence WHERE name = 'users'`,
 }

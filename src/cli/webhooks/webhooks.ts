@@ -2,9 +2,15 @@ import { randomBytes } from 'node:crypto'
 import { API_KEY_NAME_RULE, isApiKeyName } from '../../access/api-key.ts'
 import { OperatorError } from '../../errors.ts'
 import type { Storage } from '../../storage/storage.ts'
-import { encodeChangeCursor } from '../../users/cursor.ts'
+import { encodeBeginning, encodeChangeCursor } from '../../users/cursor.ts'
 import { describeWebhooks, type ShownWebhook } from '../../webhooks/describe-webhooks.ts'
-import { MAX_WEBHOOKS, ROTATION_MS, type StoredWebhook, shownUrl } from '../../webhooks/webhook.ts'
+import {
+  MAX_WEBHOOKS,
+  ROTATION_MS,
+  type StoredWebhook,
+  shownUrl,
+  type WebhookStore,
+} from '../../webhooks/webhook.ts'
 import { secretText, signedHeaders, testMessage } from '../../webhooks/webhook-message.ts'
 import { createSender, isRefusedAddress } from '../../webhooks/webhook-sender.ts'
 import { withStorage } from '../terminal/read-config.ts'
@@ -83,9 +89,7 @@ export async function listWebhooks(terminal: Terminal): Promise<Outcome> {
 
 /** Sends one request of the type `test` from here. Exit code 1 unless it was answered with 2xx. */
 export async function testWebhook(terminal: Terminal, name: string): Promise<Outcome> {
-  const webhook = await withStorage(terminal, 'refuse', async ({ webhooks }) =>
-    (await webhooks.list()).find(found => found.name === name),
-  )
+  const webhook = await withStorage(terminal, 'refuse', ({ webhooks }) => find(webhooks, name))
   if (webhook === undefined) throw unknownName(name)
   const sender = createSender(webhook.url)
   const message = testMessage(webhook, Date.now())
@@ -123,7 +127,11 @@ export async function rotateWebhook(
 
 /** Lets a webhook begin at the beginning of the feed. */
 export async function replayWebhook(terminal: Terminal, name: string): Promise<Outcome> {
-  await change(terminal, name, ({ webhooks }) => webhooks.replay(name, Date.now()))
+  await change(terminal, name, async ({ webhooks }) => {
+    const cursor = (await find(webhooks, name))?.cursor
+    const from = cursor === undefined ? undefined : encodeBeginning(cursor)
+    return webhooks.replay(name, { begunAt: Date.now(), cursor: from })
+  })
   return { lines: [`begins again: ${textInWords(name)}`], json: { replayed: name } }
 }
 
@@ -137,6 +145,10 @@ export async function resumeWebhook(terminal: Terminal, name: string): Promise<O
 export async function removeWebhook(terminal: Terminal, name: string): Promise<Outcome> {
   await change(terminal, name, ({ webhooks }) => webhooks.remove(name))
   return { lines: [`removed: ${textInWords(name)}`], json: { removed: name } }
+}
+
+async function find(webhooks: WebhookStore, name: string): Promise<StoredWebhook | undefined> {
+  return (await webhooks.list()).find(found => found.name === name)
 }
 
 /** Throws `OperatorError` if `work` finds no webhook of the name. */

@@ -18,7 +18,8 @@ import { emailsIn, execute, filesOf, modeOf } from '../../support/databases.ts'
 import { ask } from '../../support/json-requests.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
 import { stderrOf, stdoutOf } from '../../support/run-command.ts'
-import { addWebhook, listWebhooks } from '../../support/webhook-receiver.ts'
+import { until } from '../../support/until.ts'
+import { addWebhook, listWebhooks, openReceiver } from '../../support/webhook-receiver.ts'
 
 const OLD_USERS = 7
 
@@ -68,6 +69,22 @@ test('restore leaves webhooks disabled, and says how many', async () => {
   const stdout = await stdoutOf(place.run('restore', 'with.db'))
   expect(stdout).toContain('1 webhook disabled until `webhooks resume NAME`\n')
   expect(await listWebhooks(place.path)).toMatchObject([{ name: 'search', state: 'restored' }])
+})
+
+test('the receiver of a restored webhook is told to forget all users first, in each order of commands', async () => {
+  for (const commands of [['resume'], ['replay', 'resume'], ['resume', 'replay']]) {
+    const place = placeWithBackup()
+    const receiver = await openReceiver()
+    await addWebhook(place.path, 'search', receiver.url, '--from', 'start')
+    await stdoutOf(place.run('backup', 'with.db'))
+    await stdoutOf(place.run('restore', 'with.db'))
+    for (const command of commands) await stdoutOf(place.run('webhooks', command, 'search'))
+    const app = await openTestApp({ env: { DATABASE_URL: place.path } })
+    await until(() => receiver.posted.length === 2)
+    const types = receiver.posted.map(({ body }) => body.type)
+    expect(types).toEqual(['users.reset', 'users.changed'])
+    await app.stop()
+  }
 })
 
 test('restore creates what is missing, and takes an empty file for no database', async () => {

@@ -50,8 +50,9 @@ const KEPT = '.replaced-'
 const BEGIN_LATER_REVISION = `
   UPDATE users_summary SET revision = max(revision + 1, ?) WHERE singleton = 1`
 
-/** Two databases must not both post. */
-const DISABLE_WEBHOOKS = `UPDATE webhooks SET disabled = 'restored', revision = revision + 1`
+/** Two databases must not both post, and the receiver may know users that the backup does not have. */
+const DISABLE_WEBHOOKS = `
+  UPDATE webhooks SET disabled = 'restored', cursor = '', revision = revision + 1`
 
 /**
  * Replaces a database by a checked copy of a backup, under the exclusive lock of the old one: the old file gets a second name,
