@@ -61,8 +61,9 @@ export function columnOptionsText(options: ColumnOptions): string {
 
 /** Names a user without a name by the part of the e-mail before the @. */
 export function nameFromEmail(row: Record<string, unknown>): void {
-  if (typeof row.email !== 'string') return
-  if (row.name == null || String(row.name).trim() === '') row.name = row.email.split('@', 1)[0]
+  const { name, email } = row
+  const isNamed = name != null && (typeof name !== 'string' || name.trim() !== '')
+  if (typeof email === 'string' && !isNamed) row.name = email.split('@', 1)[0]
 }
 
 /** The value of a field from those of its columns. Texts get a blank between them. Anything else stays as it is, to be rejected. */

@@ -41,12 +41,21 @@ export function valueAt(row: unknown, column: string): unknown {
 /** The value of MongoDB's Extended JSON, of which an object has one member. Any other value stays as it is. */
 function plainValue(value: unknown): unknown {
   if (!isObject(value)) return value
-  const [name, ...others] = Object.keys(value)
-  if (name === undefined || others.length > 0 || !name.startsWith('$')) return value
-  const inner = plainValue(value[name])
+  const [name, inner] = onlyMember(value)
   if (name === '$oid') return inner
-  if (/^\$number(?:Long|Int|Double)$/.test(name)) return Number(inner)
-  if (name !== '$date') return value
-  const time = new Date(inner as string | number)
-  return Number.isNaN(time.getTime()) ? inner : time.toISOString()
+  if (name !== '$date') return plainNumber(value)
+  const at = plainNumber(inner)
+  const time = new Date(typeof at === 'object' ? Number.NaN : (at as string | number))
+  return Number.isNaN(time.getTime()) ? at : time.toISOString()
+}
+
+function plainNumber(value: unknown): unknown {
+  const [name = '', inner] = onlyMember(value)
+  const isNumber = /^\$number(?:Long|Int|Double)$/.test(name) && typeof inner !== 'object'
+  return isNumber ? Number(inner) : value
+}
+
+function onlyMember(value: unknown): readonly [name?: string, value?: unknown] {
+  const [name, ...others] = isObject(value) ? Object.keys(value) : []
+  return name === undefined || others.length > 0 ? [] : [name, Object(value)[name]]
 }

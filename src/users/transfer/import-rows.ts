@@ -104,8 +104,9 @@ const importFields = {
 
 /** A number if its usual form is exactly this text. Any other value stays as it is. */
 function toNumber(value: unknown): unknown {
-  const number = typeof value === 'string' ? Number(value) : value
-  return String(number) === String(value).trim() ? number : value
+  if (typeof value !== 'string') return value
+  const number = Number(value)
+  return String(number) === value.trim() ? number : value
 }
 
 /** The names of all fields that a row may have. */

@@ -418,6 +418,7 @@ test.each([
       { email: 'b@example.com', name: 'Bea' },
       { email: 'c.d@example.com', name: null },
       { email: '@', name: '' },
+      { email: 'e@example.com', name: { toString: 1 } },
     ]),
   ],
 ])('--name-from email names users of %s without a name', async (file, content) => {

@@ -215,6 +215,8 @@ test('a digest in another spelling than the stored one is no change, and exports
 })
 
 describe('a row is rejected', () => {
+  /** Has no text, because its own `toString` is no function. */
+  const NO_TEXT = { toString: 1 }
   const NO_ID = { id: ['must be a whole number from 1 to 9007199254740991'] }
   const NO_INSTANT = ['must be an ISO 8601 instant with Z or an offset']
   const NO_ZONE = ['has no time zone: write it with Z or an offset, such as 2026-01-31T12:00:00Z']
@@ -246,6 +248,8 @@ describe('a row is rejected', () => {
     [{ ...ANN, id: 0 }, NO_ID],
     [{ ...ANN, id: '07' }, NO_ID],
     [{ ...ANN, id: 2 ** 53 }, NO_ID],
+    [{ ...ANN, id: NO_TEXT }, NO_ID],
+    [{ ...ANN, id: { $numberLong: NO_TEXT } }, NO_ID],
     [{ ...ANN, created_at: 'yesterday' }, { created_at: NO_INSTANT }],
     [{ ...ANN, created_at: '2023-07-22 04:26:40' }, { created_at: NO_ZONE }],
     [{ ...ANN, created_at: '2023-07-22T04:26:40.123' }, { created_at: NO_ZONE }],
@@ -255,6 +259,7 @@ describe('a row is rejected', () => {
     [{ ...ANN, created_at: 16_900_000_001 }, { created_at: NO_INSTANT }],
     [{ ...ANN, created_at: 1_690_000_000.5 }, { created_at: NO_INSTANT }],
     [{ ...ANN, created_at: true }, { created_at: NO_INSTANT }],
+    [{ ...ANN, created_at: { $date: NO_TEXT } }, { created_at: NO_INSTANT }],
     [{ ...ANN, updated_at: '9999-12-31T23:59:59-01:00' }, { updated_at: NO_INSTANT }],
     [{ ...ANN, created_at: '0000-01-01T00:00:00+01:00' }, { created_at: NO_INSTANT }],
     [{ ...ANN, password: '$1$Xy7Qp2Lm$abc' }, IS_OTHER],
@@ -275,7 +280,7 @@ describe('a row is rejected', () => {
     const text = ndjson(['', ...REJECTED.map(([row]) => row), ANN])
     const cwd = folderWith(text)
     const stdout = await stdoutOf(importing(cwd, 'users.ndjson', ...KEEP_REJECTS), 3)
-    expect(stdout).toMatch(/^30 rows, 1 created, 29 rejected; /)
+    expect(stdout).toMatch(/^33 rows, 1 created, 32 rejected; /)
     expect(rejectsIn(cwd)).toEqual(
       REJECTED.map(([, errors], index) => ({ line: index + 2, errors })),
     )
