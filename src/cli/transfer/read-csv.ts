@@ -13,16 +13,19 @@ import {
 
 /** CSV by RFC 4180, and as spreadsheets save it. Rows of nothing are left out. An empty cell counts as missing. */
 export const CSV: RowFormat = {
-  isEnough: start => {
-    const [line = '', next] = firstLineOf(start)
-    return next !== undefined || line.length > MAX_ROW_CHARS
-  },
+  isEnough: start => start.length > MAX_ROW_CHARS || firstLineOf(unquoted(start)).length > 1,
   openReader: openCsv,
 }
 
 /** The first line with text, and what follows it if its end was read. */
 function firstLineOf(start: string): readonly string[] {
   return start.replace(/^[\r\n]+/, '').split(/[\r\n]/, 2)
+}
+
+/** What is not in quotes, where a cell may have delimiters and line ends. */
+function unquoted(start: string): string {
+  const parts = start.split('"')
+  return parts.filter((_, at) => at % 2 === 0).join('')
 }
 
 /** The first line with which Excel shows the delimiter to itself. */
@@ -32,7 +35,7 @@ function openCsv(start: string, options: ReaderOptions): RowReader {
   const { file, hasEscapes } = options
   const [line = ''] = firstLineOf(start)
   const [separatorLine = '', , separator] = SEPARATOR_LINE.exec(line) ?? []
-  const delimiter = options.delimiter ?? separator ?? recogniseDelimiter(line)
+  const delimiter = options.delimiter ?? separator ?? recogniseDelimiter(start)
   const startsQuoted = /^\s*"/.test(start.replace(separatorLine, ''))
   const hasQuotes = !hasEscapes || delimiter !== '\t' || startsQuoted
   const parser = createCsvParser({ delimiter, hasEscapes, hasQuotes })
@@ -116,11 +119,14 @@ function openCsv(start: string, options: ReaderOptions): RowReader {
 const DELIMITERS = [',', ';', '\t']
 
 /** The delimiter with which a first line has the columns of users, otherwise the one that splits it into the most fields. */
-function recogniseDelimiter(line: string): string {
-  const fieldsBy = (delimiter: string) => line.replaceAll('"', '').split(delimiter)
-  const [most] = DELIMITERS.toSorted((a, b) => fieldsBy(b).length - fieldsBy(a).length)
+function recogniseDelimiter(start: string): string {
+  const [line = ''] = firstLineOf(start)
+  const [plain = ''] = firstLineOf(unquoted(start))
+  const fieldsBy = (delimiter: string) => plain.split(delimiter).length
+  const [most] = DELIMITERS.toSorted((a, b) => fieldsBy(b) - fieldsBy(a))
   const isHeader = (delimiter: string) => {
-    const names = fieldsBy(delimiter).map(field => field.trim().toLowerCase())
+    const fields = line.replaceAll('"', '').split(delimiter)
+    const names = fields.map(field => field.trim().toLowerCase())
     return names.includes('name') && names.includes('email')
   }
   return DELIMITERS.find(isHeader) ?? (most as string)

@@ -78,11 +78,19 @@ describe('import takes CSV as spreadsheets save it', () => {
     ['rows that lack their last cells', 'name,email,id,,password\n"Ann, B",ann@example.com\n'],
     ['cells beyond the headings', 'name,email\n"Ann, B",ann@example.com,, ,""\n'],
     ['headings that are empty', ',name,,email,, \n,"Ann, B",,ann@example.com,\n'],
+    ['a line end in a heading', '"x\n,,y";name;email\n1;"Ann, B";ann@example.com\n'],
     ['headings that stand twice', 'x,name,X,email,x\n1,"Ann, B",2,ann@example.com,\n'],
   ])('with %s', async (_what, text) => {
     const cwd = folderWith(text, 'users.csv')
     expect(await importing(cwd, 'users.csv')).toMatchObject({ code: 0, stderr: '' })
     expect(usersIn(cwd)).toMatchObject([{ id: 1, name: 'Ann, B', email: 'ann@example.com' }])
+  })
+
+  test('with a delimiter in a quoted heading', async () => {
+    const cwd = folderWith('"Last, first";"E-Mail"\n"Lee, Ann";ann@example.com\n', 'users.csv')
+    const columns = ['--column', 'Last, first=name', '--column', 'E-Mail=email']
+    expect((await importing(cwd, 'users.csv', ...columns)).code).toBe(0)
+    expect(usersIn(cwd)).toMatchObject([{ name: 'Lee, Ann', email: 'ann@example.com' }])
   })
 
   test('and --delimiter is stronger than sep=', async () => {
