@@ -107,28 +107,33 @@ export function chooseColumns(
       return `${shown} has digests of Meteor, which hashes passwords before bcrypt: docs/moving-in.md has its recipe, --ignore ${shown} leaves it`
     const others = reads.get(field)
     const take = taking([column], field)
-    return others === undefined
-      ? `${shown} looks like ${field}: ${take} takes it, --ignore ${shown} leaves it`
-      : `${shown} looks like ${field}, which ${listed(others)} is: --ignore ${shown} leaves it, ` +
-          `${take} ${ignoring(others)} takes it instead`
+    if (others === undefined)
+      return `${shown} looks like ${field}: ${take} takes it, --ignore ${shown} leaves it`
+    const instead = others.every(isTaken)
+      ? `${take} in place of ${taking(others, field)} takes it`
+      : `${take} ${ignoring(others)} takes it instead`
+    return `${shown} looks like ${field}, which ${listed(others)} is: --ignore ${shown} leaves it, ${instead}`
   }
 
-  /** The given and the family name, where no column is the name, or only one of them is. */
+  /**
+   * The given and the family name, where no column is the name, or only one of them is. A column `name` beside only one of them is
+   * mostly the other, as `Name` beside `Vorname`.
+   */
   function adviseParts(): readonly string[] {
     const named = reads.get('name') ?? []
     const kindOf = (column: string) => partOfName(namesOf(column).at(-1) ?? '')
     const [first = open.find(kindOf)] = named
     if (first === undefined || nameFrom !== undefined || named.length > 1) return []
     const near = [first, ...open].filter(column => parentOf(column) === parentOf(first))
-    const parts = ['given', 'family'].flatMap(
-      kind => near.find(column => kindOf(column) === kind) ?? [],
-    )
+    const found = ['given', 'family'].map(kind => near.find(column => kindOf(column) === kind))
+    const other = found.includes(first) || isTaken(first) ? undefined : first
+    const parts = found.flatMap(column => column ?? other ?? [])
     const added = parts.filter(column => !named.includes(column))
     if (added.length === 0 || !parts.includes(first)) return []
-    const look = added.length > 1 ? 'look' : 'looks'
+    const [look, all] = added.length > 1 ? ['look like parts', 'them'] : ['looks like a part', 'it']
     const verb = parts.length > 1 ? 'joins them' : 'takes it'
     return [
-      `${listed(added)} ${look} like parts of name: ${taking(parts, 'name')} ${verb}, ${ignoring(added)} leaves them`,
+      `${listed(added)} ${look} of name: ${taking(parts, 'name')} ${verb}, ${ignoring(added)} leaves ${all}`,
     ]
   }
 

@@ -23,7 +23,8 @@ export function parseColumnFlags({
   ignore = [],
   ...others
 }: ColumnFlags): ColumnOptions {
-  const taken = columns.map(parseTaken)
+  // What a message proposes may be given already. The order is that of what was added last.
+  const taken = [...new Set(columns.toReversed())].toReversed().map(parseTaken)
   for (const [index, { column, field }] of taken.entries()) {
     const other = taken.slice(0, index).find(earlier => earlier.field === field)
     // The parts of a name are joined.

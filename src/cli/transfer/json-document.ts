@@ -43,7 +43,7 @@ export function openDocument({ file, at, name: format }: ReaderOptions): RowRead
     const member = onlyMember(lists)
     if (member !== undefined) return member
     if (lists.length > 0) throw fail(adviseAt(elsewhere))
-    throw fail('is one object without an array of objects, so it has no rows')
+    throw fail('is one object without an array of objects: if it is a user, add --format ndjson')
   }
 
   return {

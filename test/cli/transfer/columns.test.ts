@@ -269,6 +269,14 @@ describe('a column that is left and looks like a field ends the import', () => {
     ])
   })
 
+  test('and if an option takes that field, says which one to replace', async () => {
+    const { finished } = importFile('name,login,mail\n', 'users.csv', '--column', 'login=email')
+    expect((await finished).stderr).toBe(
+      '"mail" looks like email, which "login" is: --ignore "mail" leaves it, ' +
+        '--column "mail=email" in place of --column "login=email" takes it\n',
+    )
+  })
+
   test('but for the digests of Meteor, which are no bcrypt of passwords, it names the recipe', async () => {
     const row = { ...ANN, services: { password: { bcrypt: 'x' } } }
     const { finished } = importFile(ndjson([row]), 'users.ndjson')
@@ -350,9 +358,33 @@ describe('names from several columns', () => {
     const take = ['--column', 'profile.first=name']
     const { cwd, finished } = importFile(ndjson([row]), 'users.ndjson', ...take)
     const joins = '--column "profile.first=name" --column "profile.last=name" joins them'
-    expect((await finished).stderr).toContain(`${joins}, --ignore "profile.last" leaves them`)
+    expect((await finished).stderr).toContain(`${joins}, --ignore "profile.last" leaves it`)
     await importing(cwd, 'users.ndjson', ...take, '--ignore', 'profile.last')
     expect(namesIn(cwd)).toEqual(['Ann'])
+  })
+
+  test.each([
+    ['Name', 'Vorname', '--column "Vorname=name" --column "Name=name" joins them'],
+    ['name', 'surname', '--column "name=name" --column "surname=name" joins them'],
+  ])('are proposed for %s beside %s, but not beside both parts', async (name, part, joins) => {
+    const csv = `${name},email,${part}\nLee,ann@example.com,Ann\n`
+    const { cwd, finished } = importFile(csv, 'users.csv')
+    const says = `"${part}" looks like a part of name: ${joins}, --ignore "${part}" leaves it\n`
+    expect(await finished).toMatchObject({ code: 1, stderr: says })
+    const options = joins.match(/(?<=")[^"]+/g)?.filter(text => text.includes('=')) ?? []
+    const columns = options.flatMap(option => ['--column', option])
+    expect((await importing(cwd, 'users.csv', ...columns)).code).toBe(0)
+    expect(namesIn(cwd)).toEqual([name === 'Name' ? 'Ann Lee' : 'Lee Ann'])
+    const both = csv.replace('\n', ',first,last\n').replace(part, 'x')
+    expect((await importFile(both, 'users.csv').finished).code).toBe(0)
+  })
+
+  test('come in the order of the last options, where one is given twice', async () => {
+    const csv = 'first,last,email\nAnn,Lee,ann@example.com\n'
+    const args = ['last', 'first', 'last'].flatMap(column => ['--column', `${column}=name`])
+    const { cwd, finished } = importFile(csv, 'users.csv', ...args)
+    expect((await finished).code).toBe(0)
+    expect(namesIn(cwd)).toEqual(['Ann Lee'])
   })
 
   test('are no other fields', async () => {

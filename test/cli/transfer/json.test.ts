@@ -105,12 +105,6 @@ describe('import refuses JSON', () => {
     ['CSV', 'name,email\n', [], ' is not JSON; for a CSV file, add --format csv'],
     ['a word', '\n{"a": x}', [], ' is not JSON: there is a mistake at line 2, character 7'],
     [
-      'one object',
-      pretty(ANN),
-      [],
-      ' is one object without an array of objects, so it has no rows',
-    ],
-    [
       'an array further inside',
       pretty({ data: { users: USERS } }),
       [],
@@ -126,6 +120,15 @@ describe('import refuses JSON', () => {
   ])('that is %s', async (_what, text, args, problem) => {
     const cwd = folderWith(text, 'users.json')
     expect(await stderrOf(importing(cwd, 'users.json', ...args))).toBe(`users.json${problem}\n`)
+  })
+
+  test('that is one object, and takes it as a user once told', async () => {
+    const cwd = folderWith(pretty({ ...ANN, tags: ['a'] }), 'users.json')
+    expect(await stderrOf(importing(cwd, 'users.json'))).toBe(
+      'users.json is one object without an array of objects: if it is a user, add --format ndjson\n',
+    )
+    await stdoutOf(importing(cwd, 'users.json', '--format', 'ndjson'))
+    expect(namesIn(cwd)).toEqual(['Ann'])
   })
 
   test('that is one object with an array, named NDJSON', async () => {
