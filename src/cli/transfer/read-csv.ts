@@ -1,6 +1,7 @@
 import { OperatorError } from '../../errors.ts'
 import type { ImportRecord } from '../../users/transfer/import-rows.ts'
 import { counted } from '../terminal/terminal.ts'
+import { ColumnsError } from './choose-columns.ts'
 import { type CsvRow, createCsvParser } from './csv-rows.ts'
 import { fieldLike } from './look-alikes.ts'
 import {
@@ -52,8 +53,11 @@ function openCsv(start: string, options: ReaderOptions): RowReader {
   function recordsOf(rows: readonly CsvRow[]): readonly ImportRecord[] {
     const full = rows.filter(({ fields }) => fields?.every(text => text.trim() === '') !== true)
     const fault = parser.fault()
-    if (full.length === 0 && fault !== undefined)
-      throw new OperatorError([`the file is not CSV: ${fault}`])
+    if (full.length === 0 && fault !== undefined) {
+      const problem = `the file is not CSV: ${fault}`
+      if (delimiter !== '\t' || hasEscapes) throw new OperatorError([problem])
+      throw new ColumnsError(`${problem}; if it is of a database, add --escape backslash`)
+    }
     if (!isSkipped) isSkipped = full.shift() !== undefined
     if (headings.length === 0) takeHeadings(full.shift())
     return full.map(recordOf)

@@ -422,6 +422,16 @@ test('--escape backslash reads quotes, line ends and tabs of databases, in any c
   expect(namesIn(cwd)).toEqual(['Ann "the" Lee'])
 })
 
+test('quotes of a database between tabs are taken with the option that is proposed', async () => {
+  const tsv = 'name\temail\nAnn "the" Lee\ta@example.com\nBea\tb@example.com\n'
+  const cwd = folderWith(tsv, 'users.tsv')
+  expect((await importing(cwd, 'users.tsv')).stderr).toBe(
+    'the file is not CSV: quotes do not match at line 2; if it is of a database, add --escape backslash\n',
+  )
+  expect((await importing(cwd, 'users.tsv', '--escape', 'backslash')).code).toBe(0)
+  expect(namesIn(cwd)).toEqual(['Ann "the" Lee', 'Bea'])
+})
+
 test('cells that are \\N are named once, and not also as backslashes', async () => {
   const cwd = folderWith('name\temail\nAnn\\tLee\ta@example.com\n\\N\tb@example.com\n', 'users.tsv')
   const { stderr } = await importing(cwd, 'users.tsv')
