@@ -160,7 +160,23 @@ test('after each full request the thread is left to others for as long as all bu
   })
   await until(() => namesIn(receiver.posted).length === 250)
   expect(receiver.posted.map(({ body }) => body.data.length)).toEqual([100, 100, 50])
-  expect(pauses).toEqual([300, 300])
+  await until(() => pauses.length === 3)
+  // The last one was not full.
+  expect(pauses).toEqual([300, 300, 200])
+})
+
+test('what changes soon after a request comes in one request', async () => {
+  const { storage, receiver } = await openDatabase()
+  const runner = openRunner(storage, {
+    wait: async (ms, signal) => {
+      for (const name of receiver.posted.length === 1 ? ['Bea', 'Cid', 'Dan'] : [])
+        await runner.addUser(name)
+      await sleep(ms, undefined, { signal }).catch(() => {})
+    },
+  })
+  await runner.addUser('Ann')
+  await until(() => receiver.posted.length === 2)
+  expect(receiver.posted.map(({ body }) => body.data.length)).toEqual([1, 3])
 })
 
 test('a stop begins no request, also while the thread is left to others', async () => {
