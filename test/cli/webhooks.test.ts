@@ -1,7 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { databaseIn } from '../support/new-database.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
-import { stderrOf, stdoutOf } from '../support/run-command.ts'
+import { runCommand, stderrOf, stdoutOf } from '../support/run-command.ts'
+import { selectRows } from '../support/sql.ts'
 import {
   addWebhook,
   isSignedWith,
@@ -118,6 +119,18 @@ test.each(['test', 'rotate', 'replay', 'resume', 'remove'])(
     expect(await stderrOf(refused)).toBe('there is no webhook other; see webhooks list\n')
   },
 )
+
+test('webhooks rotate changes nothing if the secret cannot be printed', async () => {
+  const databaseUrl = await newDatabase()
+  await addWebhook(databaseUrl, 'search', URL)
+  const before = await selectRows(databaseUrl, 'SELECT * FROM webhooks')
+  const { code } = await runCommand({
+    ...{ cwd: temporaryFolder(), env: { DATABASE_URL: databaseUrl } },
+    ...{ args: ['webhooks', 'rotate', 'search'], outputFault: new Error('no space left') },
+  })
+  expect(code).toBe(1)
+  expect(await selectRows(databaseUrl, 'SELECT * FROM webhooks')).toEqual(before)
+})
 
 test('webhooks rotate prints a new secret, replay, resume and remove what they did', async () => {
   const databaseUrl = await newDatabase()

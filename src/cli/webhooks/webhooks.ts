@@ -119,8 +119,12 @@ export async function rotateWebhook(
 ): Promise<number> {
   const secret = randomBytes(SECRET_BYTES)
   const rotatedUntil = Date.now() + ROTATION_MS
-  await change(terminal, name, ({ webhooks }) => webhooks.rotate(name, secret, rotatedUntil))
-  await printSecret(terminal, { name }, secret, json)
+  await change(terminal, name, async ({ webhooks }) => {
+    if ((await find(webhooks, name)) === undefined) return false
+    // First: one that signs and that nobody has would end the previous one at the next rotation.
+    await printSecret(terminal, { name }, secret, json)
+    return webhooks.rotate(name, secret, rotatedUntil)
+  })
   if (!json) notify(terminal, 'The previous secret signs too for 24 hours.')
   return EXIT.done
 }
