@@ -102,7 +102,8 @@ export function createApp(dependencies: AppDependencies): Application {
     ],
     limitByBody: (action, split) => byLimits(({ limitByBody }) => [limitByBody(action, split)]),
   }
-  const health = createHealthRouter({ checks }, open)
+  const cors = corsOrigins === undefined ? [] : [allowOrigins(corsOrigins)]
+  const health = createHealthRouter({ checks, guards: cors }, open)
   const described = { ...describeUserOperations(rules), ...pageOperations, ...healthOperations }
   const operations = Object.values(described)
   const scopes = keys && SCOPE_OF_ACTION
@@ -121,7 +122,7 @@ export function createApp(dependencies: AppDependencies): Application {
     requireValidHead,
     health,
     requireAllowedHost({ ...dependencies.settings, onHostRefused }),
-    ...(corsOrigins === undefined ? [] : [allowOrigins(corsOrigins)]),
+    ...cors,
     denyLateAndShed,
     ...byKeys(ring => [recogniseKeys(ring)]),
     ...byLimits(({ filter }) => [filter]),

@@ -55,6 +55,8 @@ async function askEach({ http }: TestApp, Origin: string) {
     await http.put(path).set({ Origin }).send(newUserBody()).expect(200),
     await http.delete(path).set({ Origin }).expect(204),
     await http.get('/nowhere').set({ Origin }).expect(404),
+    await http.get('/livez').set({ Origin }).expect(200),
+    await http.get('/readyz').set({ Origin }).expect(200),
   ]
 }
 
@@ -64,6 +66,7 @@ async function expectPreflights({ http }: TestApp, origin: string, allowed: stri
     ['/users', 'POST', 'GET, HEAD, POST, DELETE, OPTIONS'],
     ['/users/1', 'PATCH', 'GET, HEAD, PUT, PATCH, DELETE, OPTIONS'],
     ['/', 'GET', 'GET, HEAD, OPTIONS'],
+    ['/readyz', 'GET', 'GET, HEAD, OPTIONS'],
   ] as const) {
     const { text, headers } = await http.options(path).set(preflight(origin, method)).expect(204)
     expect(text).toBe('')
