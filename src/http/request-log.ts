@@ -54,7 +54,7 @@ export function requestLog({
 }: RequestLogOptions): RequestHandler {
   const routeOf = createRouteFinder(routes)
   return (request, response, next) => {
-    request.id = clientRequestId(request.headers['x-request-id']) ?? randomUUID()
+    request.id = requestIdOf(request)
     const client = logText(request.ip)
     const traceId = traceIdOf(request)
     metrics?.begin()
@@ -89,8 +89,10 @@ export function requestLog({
   }
 }
 
-function clientRequestId(header: string | string[] | undefined): string | undefined {
-  return typeof header === 'string' && SANE_REQUEST_ID.test(header) ? header : undefined
+/** The client's own id if it is sane, otherwise a new one. */
+export function requestIdOf({ headers }: Pick<Request, 'headers'>): string {
+  const sent = headers['x-request-id']
+  return typeof sent === 'string' && SANE_REQUEST_ID.test(sent) ? sent : randomUUID()
 }
 
 /** Finds which of these routes a request asks for, before it has got as far as the router. */

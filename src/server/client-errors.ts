@@ -1,4 +1,3 @@
-import { randomUUID } from 'node:crypto'
 import { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { Request, Response } from 'express'
@@ -6,7 +5,7 @@ import type { Logger } from 'pino'
 import { type ErrorCode, ServiceError } from '../errors.ts'
 import { errorReply } from '../http/error-handler.ts'
 import { writeReply } from '../http/reply.ts'
-import type { RequestMetrics } from '../http/request-log.ts'
+import { type RequestMetrics, requestIdOf } from '../http/request-log.ts'
 import { type Connections, newestResponse } from './connections.ts'
 
 export interface ClientErrorOptions {
@@ -42,7 +41,7 @@ export function createClientErrorListener(options: ClientErrorOptions) {
     }
     // If the application has the request already, it also logs and counts it.
     const isKnown = request.id !== undefined
-    request.id ??= randomUUID()
+    request.id ??= requestIdOf(request)
     const refusal = new ServiceError(codeOf(error))
     const reply = errorReply(refusal, request)
     response.setHeader('Connection', 'close')

@@ -123,6 +123,15 @@ test.each([
   },
 )
 
+test('a request that turns out malformed before its turn has the id that its client gave it', async () => {
+  const broken = requestBytes('POST /users', { ...CHUNKED, 'X-Request-Id': 'mine' }, 'nonsense\r\n')
+  const answers = await sendRaw(app.port, Buffer.concat([slowPost(), broken])).ended
+  expect(answers.map(({ status }) => status)).toEqual([201, 400])
+  expect(answers[1]?.headers['x-request-id']).toBe('mine')
+  const lines = app.logLines.filter(({ requestId }) => requestId === 'mine')
+  expect(lines).toMatchObject([{ status: 400, reason: 'request_malformed' }])
+})
+
 test('requests that wait on a connection are dropped once its client is gone', async () => {
   const own = await openTestApp()
   // A request that waits for the database cannot be served before the client is gone.
