@@ -187,8 +187,8 @@ function useUsers(query: string, news: number, { explain }: Actions): Answer | u
 
 function describe({ users, next, failure }: Answer, search: string, before: number): string {
   if (failure !== undefined) return failure
+  if (users.length === 0) return before > 0 ? 'No more users' : describeNone(search)
   if (before > 0) return `Users ${before + 1} to ${before + users.length}`
-  if (users.length === 0) return describeNone(search)
   if (next !== undefined) return `The first ${users.length} users`
   return users.length === 1 ? '1 user' : `${users.length} users`
 }

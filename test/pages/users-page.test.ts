@@ -209,7 +209,7 @@ describe.skipIf(!canOpenPages)('GET /#users in a browser', () => {
 
   test('shows the newest first, sorts by any column, and turns pages', async () => {
     const users = Array.from({ length: 51 }, (_, index) => newUserBody({ name: `N${100 - index}` }))
-    const { page, rowsOf, shows, button, hasFocus } = await openUsers({ users })
+    const { page, http, rowsOf, shows, button, hasFocus } = await openUsers({ users })
     const ids = async () => (await rowsOf('users')).map(([, , id]) => Number(id))
     const downFrom = (first: number) => Array.from({ length: 50 }, (_, index) => first - index)
     await shows('users-found', 'The first 50 users')
@@ -233,6 +233,10 @@ describe.skipIf(!canOpenPages)('GET /#users in a browser', () => {
     await sort('Updated', 'descending', 51)
     await button('E-mail').click()
     await page.locator('th[aria-sort=ascending]', { hasText: 'E-mail' }).waitFor()
+    await button('Next page').click()
+    await shows('users-found', 'Users 51 to 51')
+    await http.delete(`/users/${(await ids())[0]}`).expect(204)
+    await shows('users-found', 'No more users')
   })
 
   test('creates a user, says what is wrong at each field, and shows a generated password once', async () => {
