@@ -6,6 +6,8 @@ import { type Follower, followPages, followStream } from '../faults/followers.ts
 import { readAllUsers } from '../support/json-requests.ts'
 import { queryPostgres } from '../support/postgres-databases.ts'
 import { until } from '../support/until.ts'
+import { startBatches } from './batches.ts'
+import { openReceiver } from './receiver.ts'
 import { openSite, type Service, type Site } from './site.ts'
 import { startTraffic } from './traffic.ts'
 
@@ -38,7 +40,13 @@ async function soak(site: Site, { minutes, rate }: { minutes: number; rate: numb
     ...{ urls: () => services.map(({ url }) => url), random: Math.random },
     ...{ headers, maxLimit: 1000 },
   }
-  const followers = [followPages(following, 1), followStream(following)]
+  const receiver = await openReceiver()
+  const added = await site.command(
+    ...['webhooks', 'add', '--name', 'soak', '--url', receiver.url, '--from', 'start'],
+  )
+  receiver.expectSecret(added.stdout.trim())
+  const followers = [followPages(following, 1), followStream(following), receiver]
+  const batches = startBatches(site)
   const usages: ReturnType<Service['usage']>[] = []
   let imported = 0
 
@@ -130,16 +138,21 @@ async function soak(site: Site, { minutes, rate }: { minutes: number; rate: numb
     console.log(`${Math.round((Date.now() - startedAt) / 1000)} s, ${step}: ${result}`)
   }
   const acknowledged = await traffic.stop()
+  const many = await batches.stop()
+  many.problems.forEach(note)
   await compareImported(standby.url(), imported).catch(error => note(String(error)))
   await compareFollowers(followers, await readAllUsers(a.url, headers)).catch(error =>
     note(String(error)),
   )
+  receiver.mistakes.forEach(note)
   const { code, stdout, stderr } = await site.command('check')
   if (code !== 0) note(`check: ${stdout}${stderr}`)
   for (const grown of grownIn(usages)) note(`grown: ${grown}`)
   for (const problem of traffic.problems.slice(0, 50)) console.log(problem)
   const found = traffic.problems.length
-  console.log(`${acknowledged} acknowledged writes and ${imported} imported users compared`)
+  console.log(
+    `${acknowledged} acknowledged writes, ${many.acknowledged} of many users and ${imported} imported users compared`,
+  )
   console.log(found === 0 ? 'passed' : `failed: ${found} problems`)
   return found === 0 ? 0 : 1
 }
@@ -152,12 +165,12 @@ async function compareImported(url: string, imported: number): Promise<void> {
   if (row?.count !== imported) throw new Error(`${row?.count} of ${imported} imported users`)
 }
 
-/** Each copy must become exactly these users. A follower that is behind gets half a minute. */
+/** Each copy must become exactly these users. A follower that is behind gets a minute. */
 async function compareFollowers(
-  followers: readonly Follower[],
+  followers: readonly Pick<Follower, 'copy' | 'restarts' | 'stop'>[],
   users: ReadonlyMap<number, string>,
 ) {
-  const giveUpAt = Date.now() + 30_000
+  const giveUpAt = Date.now() + 60_000
   for (const [index, { copy, restarts, stop }] of followers.entries()) {
     const differing = () => {
       const ids = new Set([...users.keys(), ...copy.keys()])
