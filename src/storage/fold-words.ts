@@ -34,7 +34,8 @@ const LEAST_ID = '-9223372036854775808'
 
 const IS_OLDER = `SELECT version < ${WORDS_VERSION} FROM words_rules`
 
-const NOTE_RULES = `UPDATE words_rules SET version = ${WORDS_VERSION}`
+/** Says that the words of all users are by the rules of this release, as in a database without users. */
+export const NOTE_RULES = `UPDATE words_rules SET version = ${WORDS_VERSION}`
 
 const REPORT_MS = 10_000
 

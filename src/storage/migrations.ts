@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { PACKAGE_ROOT } from '../platform/package.ts'
 import type { MigrationStatus } from './database-tasks.ts'
+import { NOTE_RULES } from './fold-words.ts'
 import { UNRELEASED, UnusableDatabase } from './unusable-database.ts'
 
 /** One numbered SQL file, such as `0001_schema.sql`. */
@@ -27,7 +28,9 @@ const FILE_NAME = /^(\d{4})_[a-z0-9_]+\.sql$/
 
 /** The migrations of this release for an engine: those of the folder of its name. */
 export function migrationsFor(engine: string): readonly Migration[] {
-  return readMigrations(new URL(`migrations/${engine}/`, PACKAGE_ROOT))
+  const migrations = readMigrations(new URL(`migrations/${engine}/`, PACKAGE_ROOT))
+  // A new database has no users whose words a first start would have to make again.
+  return migrations.map(one => (one.version === 1 ? { ...one, sql: one.sql + NOTE_RULES } : one))
 }
 
 /** The migrations of a folder. Its SQL files must be numbered 0001, 0002, … without a gap. */

@@ -141,7 +141,7 @@ test('words of newer rules stay, and migrate makes those of older rules again', 
   expect(await faults()).toEqual([])
 })
 
-test('import, copy, backup, restore and compact leave an index of words that matches the users', async () => {
+test('import, copy, backup, restore and compact leave an index of words that matches the users, and a start has none to make again', async () => {
   const cwd = temporaryFolder()
   const urls = { sqlite: ['from.db', 'to.db'], postgres: ['', ''] }[engine]
   for (const at of [0, 1]) urls[at] ||= await newPostgresDatabase()
@@ -169,4 +169,6 @@ test('import, copy, backup, restore and compact leave an index of words that mat
   const service = await openTestApp({ env: { DATABASE_URL } })
   const count = async (q: string) => (await found(service, q)).length
   expect([await count('bea'), await count('zoe')]).toEqual([9, 21])
+  await service.stop()
+  expect(service.logLines.map(({ msg }) => msg).filter(msg => /^words/.test(`${msg}`))).toEqual([])
 })
