@@ -7,7 +7,7 @@ import { sendStream } from '../../src/http/stream.ts'
 import { createUserRecords } from '../../src/library.ts'
 import { execute } from '../support/databases.ts'
 import { listen } from '../support/listen.ts'
-import { insertManyUsers } from '../support/many-users.ts'
+import { insertManyUsers, LONG_END } from '../support/many-users.ts'
 import { openResponse } from '../support/open-response.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { untilPasses } from '../support/until.ts'
@@ -36,7 +36,7 @@ test("in another program's server too, whole lists and streams end whose readers
   const records = await createUserRecords({ DATABASE_URL })
   onTestFinished(() => records.close())
   // More than the system buffers for clients that read nothing.
-  execute(DATABASE_URL, insertManyUsers(40_000, '0'.repeat(200)))
+  execute(DATABASE_URL, insertManyUsers(12_000, LONG_END))
   vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval', 'performance'] })
   onTestFinished(() => void vi.useRealTimers())
   const port = await listen(createServer(records.app))

@@ -9,3 +9,6 @@ export function insertManyUsers(count: number, nameEnd = ''): string {
     SELECT 'N' || (n % 100) || '${nameEnd}', 'n' || (n % 100) || lower('${nameEnd}'), 'u' || n || '@x.co', time, time
     FROM (SELECT n, '2026-01-31T12:00:' || (10 + n % 50) || '.000Z' AS time FROM serial) AS filled`
 }
+
+/** An end of names with which a list of 12,000 users is more than the service and the system hold for a client that reads nothing. */
+export const LONG_END = '€'.repeat(250)

@@ -7,7 +7,7 @@ import { withKeyStore } from '../support/api-keys.ts'
 import { newUserBody } from '../support/builders.ts'
 import { countStatements } from '../support/count-statements.ts'
 import { byEngine } from '../support/engine.ts'
-import { insertManyUsers } from '../support/many-users.ts'
+import { insertManyUsers, LONG_END } from '../support/many-users.ts'
 import { openResponse } from '../support/open-response.ts'
 import { openTestApp, type TestApp, temporaryFolder } from '../support/open-test-app.ts'
 import { runCommand } from '../support/run-command.ts'
@@ -685,7 +685,7 @@ test('a revoked key ends a stream whose client takes nothing', async () => {
   const app = await openTestApp({ keys: [FOLLOWER] })
   const { databaseUrl, bearers } = app
   // More than the buffers of a connection hold.
-  await executeSql(databaseUrl, insertManyUsers(20_000, 'x'.repeat(250)))
+  await executeSql(databaseUrl, insertManyUsers(8000, LONG_END))
   const stream = await openStream(app, { headers: { Authorization: bearers[0] ?? '' } })
   await stream.until(/event: user/)
   stream.response.socket.pause()
