@@ -113,9 +113,15 @@ test('a list of many users is what a scan finds, from each place, in each order'
       }),
     ),
   ]
+  const wholes = new Set<string>()
   for (const each of asked) {
     const ids = find(each)
-    expect(await idsOfWhole(users, each)).toEqual(find({ ...each, sort: ALL.sort }))
+    // A whole list has one order.
+    const whole = JSON.stringify({ ...each, sort: undefined })
+    if (!wholes.has(whole)) {
+      expect(await idsOfWhole(users, each)).toEqual(find({ ...each, sort: ALL.sort }))
+    }
+    wholes.add(whole)
     const query: UserQuery = { ...ALL, ...each, limit: 700 }
     const start = await expectPages(users, query, ids, { maxPages: 1 })
     if (start !== undefined) {

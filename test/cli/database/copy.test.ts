@@ -1,6 +1,6 @@
 import { existsSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { newUserBody } from '../../support/builders.ts'
 import { copiedContent, makeCopySource } from '../../support/copy-databases.ts'
 import { execute, filesOf } from '../../support/databases.ts'
@@ -85,6 +85,13 @@ describe('copy', () => {
   ])('%j is refused in one line, and creates nothing', async ([from = '', to = ''], message) => {
     const at = await place()
     await makeCopySource(join(at.cwd, 'used.db'))
+    // The ten seconds for which a server that is not there is waited for.
+    vi.useFakeTimers({ toFake: ['performance'] })
+    const passing = setInterval(() => vi.advanceTimersByTime(1000), 50)
+    onTestFinished(() => {
+      clearInterval(passing)
+      vi.useRealTimers()
+    })
     const before = readFileSync(at.from)
     const args = ['copy', '--from', from, '--to', to]
     const stderr = await stderrOf(runCommand({ cwd: at.cwd, args }))

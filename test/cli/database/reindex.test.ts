@@ -18,7 +18,11 @@ async function openPlace(count = NAMES.length) {
   const url = await databaseIn(cwd)
   const env = { DATABASE_URL: url }
   const names = Array.from({ length: count }, (_, nth) => NAMES[nth % NAMES.length] ?? '')
-  const service = await openTestApp({ env, users: names.map(name => newUserBody({ name })) })
+  const service = await openTestApp({ env })
+  for (let at = 0; at < count; at += 100) {
+    const users = names.slice(at, at + 100).map(name => newUserBody({ name }).user)
+    await service.http.post('/users').send({ users }).expect(200)
+  }
   await service.stop()
   const run = async (...args: string[]) => {
     const ended = await runCommand({ cwd, env, args })
