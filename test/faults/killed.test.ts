@@ -91,7 +91,6 @@ async function writeAndKill(cwd: string, clients: Clients): Promise<void> {
 
 /** Kills a start before, during or after its work on the database. */
 async function killDuringStart(cwd: string, random: () => number): Promise<void> {
-  const service = spawnMain({ cwd, env: { PORT: '0' } })
   const data = join(cwd, 'data')
   const touched = new Promise<void>(resolve => {
     const watcher = watch(existsSync(data) ? data : cwd, () => {
@@ -99,6 +98,7 @@ async function killDuringStart(cwd: string, random: () => number): Promise<void>
       resolve()
     })
   })
+  const service = spawnMain({ cwd, env: { PORT: '0' } })
   await Promise.race([touched, service.exited])
   await sleep(random() * OPENING_MS)
   await service.end('SIGKILL')

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import type { SpecialStatement } from '../../../src/storage/postgres/postgres-connections.ts'
 import { createPostgresUserChanges } from '../../../src/storage/postgres/postgres-user-changes.ts'
 import { newUserBody } from '../../support/builders.ts'
-import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
+import { openTestApp, type TestApp, temporaryFolder } from '../../support/open-test-app.ts'
 import { startPgBouncer } from '../../support/pgbouncer.ts'
 import {
   asServingRole,
@@ -20,7 +20,7 @@ import {
   withPostgres,
 } from '../../support/postgres-databases.ts'
 import { canUsePgBouncer, findPostgresBinaries } from '../../support/programs.ts'
-import { until } from '../../support/until.ts'
+import { until, untilPasses } from '../../support/until.ts'
 
 function runProgram(name: string, ...args: string[]): void {
   execFileSync(join(findPostgresBinaries() as string, name), args)
@@ -31,17 +31,26 @@ test('GET /users/changes answers 410 after pg_restore into the same database, em
   const file = join(temporaryFolder(), 'users.dump')
   const env = { DATABASE_URL: databaseUrl }
   const before = await openTestApp({ env, users: [newUserBody()] })
-  await before.http.get('/users/changes').expect(200)
+  const { next: beginning } = await untilChanged(before)
   runProgram('pg_dump', '--format=custom', '--no-owner', `--file=${file}`, databaseUrl)
   await before.http.delete('/users/1').expect(204)
-  const { next } = (await before.http.get('/users/changes').expect(200)).body
+  const { next } = await untilChanged(before, `?after=${beginning}`)
   await queryPostgres(databaseUrl, 'DROP SCHEMA public CASCADE; CREATE SCHEMA public')
   runProgram('pg_restore', '--no-owner', '--exit-on-error', `--dbname=${databaseUrl}`, file)
-  const { http } = await openTestApp({ env })
-  const { body } = await http.get(`/users/changes?after=${next}`).expect(410)
+  const after = await openTestApp({ env })
+  const { body } = await after.http.get(`/users/changes?after=${next}`).expect(410)
   expect(body).toMatchObject({ reason: 'cursor_expired' })
-  expect((await http.get('/users/changes').expect(200)).body.data).toHaveLength(1)
+  expect((await untilChanged(after)).data).toHaveLength(1)
 })
+
+/** The feed once it has a change: not before the writes of other databases of the server have ended. */
+function untilChanged({ http }: TestApp, query = '') {
+  return untilPasses(async () => {
+    const { body } = await http.get(`/users/changes${query}`).expect(200)
+    expect(body.data).not.toEqual([])
+    return body
+  })
+}
 
 test('users that row-level security hides are not told as deleted, also through a pooler, and are shown again without it', async () => {
   const url = await newPostgresDatabase()
@@ -52,8 +61,9 @@ test('users that row-level security hides are not told as deleted, also through 
     urls.map(DATABASE_URL => openTestApp({ env: { DATABASE_URL } })),
   )
   await services[0]?.http.post('/users').send(newUserBody()).expect(201)
-  for (const { http } of services) {
-    const { next } = (await http.get('/users/changes').expect(200)).body
+  for (const service of services) {
+    const { http } = service
+    const { next } = await untilChanged(service)
     await queryPostgres(
       url,
       `ALTER TABLE users ENABLE ROW LEVEL SECURITY; UPDATE users SET name = name || 'x'`,
@@ -62,8 +72,8 @@ test('users that row-level security hides are not told as deleted, also through 
       expect((await http.get(`/users/changes${query}`)).status).toBeGreaterThanOrEqual(500)
     }
     await queryPostgres(url, 'ALTER TABLE users DISABLE ROW LEVEL SECURITY')
-    const { body } = await http.get(`/users/changes?after=${next}`).expect(200)
-    expect(body.data).toMatchObject([{ id: 1, user: { id: 1 } }])
+    const { data } = await untilChanged(service, `?after=${next}`)
+    expect(data).toMatchObject([{ id: 1, user: { id: 1 } }])
   }
 })
 

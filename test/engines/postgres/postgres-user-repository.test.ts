@@ -53,7 +53,8 @@ test('claims of one free e-mail at the same time violate nothing, so that the lo
     users.update(cid, { name: 'Cid' }),
   ])
   const codes = claims.map(claim => (claim.status === 'rejected' ? claim.reason.code : undefined))
-  expect(codes).toEqual([undefined, 'email_taken', 'email_taken', undefined])
+  expect(codes.slice(0, 3).sort()).toEqual(['email_taken', 'email_taken', undefined])
+  expect(codes[3]).toBeUndefined()
   await close()
   expect(await countRollbacks(url)).toBe(0)
 })

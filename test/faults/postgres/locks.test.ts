@@ -82,10 +82,13 @@ test('a dozen held users and a dozen claimed e-mails keep nobody else waiting', 
 test('creates of many claimed e-mails are refused as not done, but for the one that is being tried', async () => {
   const { http, holder } = await openLocked(0, insertUsers(1, 60))
   const create = (nth: number) => http.post('/users').send(newUserBody({ email: `u${nth}@x.co` }))
-  const answers = await Promise.all(Array.from({ length: 60 }, (_, index) => create(index + 1)))
-  const outcomes = answers.map(outcomeOf)
-  expect(outcomes).toEqual(Array(60).fill(UNAVAILABLE_OR_UNKNOWN))
-  expect(outcomes.filter(outcome => outcome === UNAVAILABLE).length).toBeGreaterThan(50)
+  // Again if a busy machine ended the waits of others too while the server tried them.
+  await until(async () => {
+    const answers = await Promise.all(Array.from({ length: 60 }, (_, index) => create(index + 1)))
+    const outcomes = answers.map(outcomeOf)
+    expect(outcomes).toEqual(Array(60).fill(UNAVAILABLE_OR_UNKNOWN))
+    return outcomes.filter(outcome => outcome === UNAVAILABLE).length > 50
+  })
   await holder.query('ROLLBACK')
   await create(1).expect(201)
 })
@@ -94,10 +97,22 @@ test('creates that wait for a slow statement without a lock are done', async () 
   const { http, databaseUrl } = await openTestApp()
   await queryPostgres(databaseUrl, SLOW_INSERTS)
   const create = async () => (await http.post('/users').send(newUserBody())).status
-  const first = create()
-  await until(async () => (await queryPostgres(databaseUrl, SLEEPING)).length === 1)
-  const others = Array.from({ length: 20 }, create)
-  expect(await Promise.all([first, ...others])).toEqual(Array(21).fill(201))
+  let isRunning = false
+  const creates: Promise<number>[] = []
+  // Another one if a busy machine did not look while the last one slept.
+  await until(async () => {
+    if (!isRunning) {
+      isRunning = true
+      creates.push(
+        create().finally(() => {
+          isRunning = false
+        }),
+      )
+    }
+    return (await queryPostgres(databaseUrl, SLEEPING)).length === 1
+  })
+  creates.push(...Array.from({ length: 20 }, create))
+  expect(new Set(await Promise.all(creates))).toEqual(new Set([201]))
 })
 
 test('a lock on the table of users, as of VACUUM FULL: requests get 503, and are done once it is free', async () => {
@@ -123,14 +138,24 @@ test('a lock on the table of users lets no request that does not read it wait', 
   await create()
   const { headers } = await http.get('/users').expect(200)
   await holdOpen(databaseUrl, TABLE)
-  // Each is a statement of its own.
-  const lists = Promise.all(
-    Array.from({ length: 12 }, (_, index) => http.get(`/users?per_page=${index + 1}`).expect(503)),
-  )
-  await untilWaiting(databaseUrl, 2)
-  await http.get('/users').set('If-None-Match', String(headers.etag)).expect(304)
-  await create().expect('Idempotency-Replayed', 'true')
-  await lists
+  // Again if the machine was too busy to see them wait, or to ask before they had ended.
+  await until(async () => {
+    let areHeld = true
+    // Each is a statement of its own.
+    const lists = Promise.all(
+      Array.from({ length: 12 }, (_, index) =>
+        http.get(`/users?per_page=${index + 1}`).expect(503),
+      ),
+    ).finally(() => {
+      areHeld = false
+    })
+    await Promise.race([untilWaiting(databaseUrl, 2), lists])
+    await http.get('/users').set('If-None-Match', String(headers.etag)).expect(304)
+    await create().expect('Idempotency-Replayed', 'true')
+    const wereHeld = areHeld
+    await lists
+    return wereHeld
+  })
 })
 
 test('a lock that only writes wait for keeps reads and /readyz answered, however many creates wait', async () => {
