@@ -30,8 +30,8 @@ export interface ChangeDialect {
   readonly oldest: string
   /** SQL for a number that no change has reached. */
   readonly next: string
-  /** SQL for whether no change can come before a change. */
-  readonly isSettled: string
+  /** SQL for whether a change is shown. None can come before one that is. */
+  readonly isShown: string
   /** SQL for a user of the table `users` as clients see it. */
   readonly representation: string
   /** SQL for the time, as triggers write it. */
@@ -100,14 +100,14 @@ const selectPage = (dialect: ChangeDialect) => `
   ) AS feed LEFT JOIN (
     SELECT id, CAST(changed_in AS text) AS key, deleted_at,
       (SELECT ${dialect.representation} FROM users WHERE users.id = user_changes.id) AS json
-    FROM user_changes WHERE (changed_in, id) > (CAST($1 AS bigint), $2) AND ${dialect.isSettled}
+    FROM user_changes WHERE (changed_in, id) > (CAST($1 AS bigint), $2) AND ${dialect.isShown}
     ORDER BY user_changes.changed_in, id LIMIT $3 + 0
   ) AS changes ON true`
 
-const selectLast = ({ feed, mark, isSettled }: ChangeDialect) => `
+const selectLast = ({ feed, mark, isShown }: ChangeDialect) => `
   SELECT ${mark}, coalesce(CAST(changed_in AS text), '0'), coalesce(id, 0)
   FROM ${feed} LEFT JOIN (
-    SELECT changed_in, id FROM user_changes WHERE ${isSettled}
+    SELECT changed_in, id FROM user_changes WHERE ${isShown}
     ORDER BY changed_in DESC, id DESC LIMIT 1) AS newest ON true`
 
 /** The feed of either engine. */
@@ -115,8 +115,8 @@ export function createChangeStore(
   { read, transaction }: Pick<SharedStatements, 'read' | 'transaction'>,
   dialect: ChangeDialect,
 ): UserChanges {
-  const { query, isSettled, makeReady } = dialect
-  const SELECT_FIRST_DELETIONS = selectDeletions('ASC', DELETIONS_A_TIME, isSettled)
+  const { query, isShown, makeReady } = dialect
+  const SELECT_FIRST_DELETIONS = selectDeletions('ASC', DELETIONS_A_TIME, isShown)
   const SELECT_PAGE = selectPage(dialect)
   const SELECT_LAST = selectLast(dialect)
 

@@ -11,7 +11,7 @@ import { emailKey, foldCase } from '../../users/user-schemas.ts'
 import { wordsOfUser } from '../../users/words.ts'
 import { EXPIRED_KEYS_A_CLAIM } from '../idempotent-creates.ts'
 import type { OpenStorageOptions } from '../storage.ts'
-import { type ContendedWrites, joinWrites } from './contended-writes.ts'
+import { type ContendedWrites, HELD, joinWrites } from './contended-writes.ts'
 import { type Connections, columnsOf, type Row, type Statement } from './postgres-connections.ts'
 import { NO_MORE_IDS, sqlStateOf, violates } from './postgres-errors.ts'
 import { POSTGRES_WORDS } from './postgres-words.ts'
@@ -71,6 +71,12 @@ const CREATE_WITH_KEYS: Statement = {
     SELECT email, json FROM created`,
 }
 
+/**
+ * Lets the sequence go on after all users: other programs write their own ids, and logical replication copies users without it. At
+ * once, as SQLite does, and not id by id.
+ */
+export const PASS_USED_IDS = `SELECT take_user_ids(ARRAY[max(id)]) FROM users`
+
 type CreatedRow = readonly [email: string, json: string]
 
 /** What the writes of users share. */
@@ -111,7 +117,13 @@ export function createUserCreate(parts: UserWriteParts): UserRepository['create'
     const keys = users.map(({ email }) => emailKey(email))
     if (claim !== undefined) keys.push(claim.keyHash.toString('hex'))
     try {
-      const made = await contended.run(keys, write => write(insert, { users, claim }))
+      const made = await contended.run(keys, write =>
+        write(insert, { users, claim }).catch(async error => {
+          if (!violates(error, 'users_primary_key')) throw error
+          await connections.write(PASS_USED_IDS, [], { share: 'short' })
+          throw HELD
+        }),
+      )
       if (claim === undefined || made[0] !== undefined) return made
       // A used key matters more than a taken e-mail. It is looked up after the write, so that nothing can fail behind one.
       if ((await reads.findIdempotentCreate(claim.keyHash)) === undefined) return made

@@ -59,7 +59,7 @@ export function createPostgresUserChanges(connections: Connections): UserChanges
     mark: `CASE WHEN server <> ${SERVER} THEN '' ELSE mark END`,
     oldest: OLDEST,
     next: NEXT,
-    isSettled: `changed_in < (SELECT ${SETTLED} FROM user_feed)`,
+    isShown: `changed_in < (SELECT ${SETTLED} FROM user_feed)`,
     representation: REPRESENTATION,
     now: `to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`,
     makeReady: async state => {

@@ -8,6 +8,7 @@ import {
   Race,
 } from '../create-user-import-store.ts'
 import { ask, type Program } from '../programs.ts'
+import { PASS_USED_IDS } from './create-users.ts'
 import { type Connections, createPostgresSharedStatements } from './postgres-connections.ts'
 import { isOfState, NO_MORE_IDS, sqlStateOf } from './postgres-errors.ts'
 import { POSTGRES_WORDS } from './postgres-words.ts'
@@ -71,6 +72,7 @@ export function createPostgresUserImportStore(
           if (attempt === MAX_ATTEMPTS) {
             throw new ServiceError('storage_unavailable', { cause: error })
           }
+          if (attempt === MAX_ATTEMPTS - 1) await statements.write(PASS_USED_IDS, [])
         }
       }
     },

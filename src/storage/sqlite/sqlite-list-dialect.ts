@@ -18,7 +18,7 @@ import {
   namesOf,
   rangesOf,
 } from '../list-plan.ts'
-import { REPRESENTATION, SELECT_REVISION } from './sqlite-user-reads.ts'
+import { HAS_ID, REPRESENTATION, SELECT_REVISION } from './sqlite-user-reads.ts'
 import { matchOf } from './sqlite-words.ts'
 
 const SORT_KEYS = { ...SORT_COLUMNS, email: 'lower(email)' }
@@ -70,8 +70,8 @@ export const sqliteListDialect: ListDialect = {
   // The limit keeps SQLite from making one query of this and the one around it, for which it could choose another index.
   selectFew: criteria =>
     criteria.includes('words')
-      ? `SELECT users.* FROM ${INDEXED_USERS} WHERE ${WITH_WORDS} LIMIT -1`
-      : `SELECT * FROM ${withIndex(criteria)}${whereSql(criteria.map(conditionOf))} LIMIT -1`,
+      ? `SELECT users.* FROM ${INDEXED_USERS} WHERE ${WITH_WORDS} AND ${HAS_ID} LIMIT -1`
+      : `SELECT * FROM ${withIndex(criteria)}${whereSql([HAS_ID, ...criteria.map(conditionOf)])} LIMIT -1`,
 
   testOf: criterion => (criterion === 'words' ? HAS_WORDS : conditionOf(criterion)),
 
@@ -92,7 +92,7 @@ export const sqliteListDialect: ListDialect = {
     }
     // A plus keeps SQLite from finding and sorting all users of a filter where the first few of the list fill the page.
     const checks = names.map(name => `${isInOrder(name, sort) ? '' : '+'}${conditionOf(name)}`)
-    const conditions = isShort ? checks : [IN_TIME, ...checks]
+    const conditions = isShort ? [HAS_ID, ...checks] : [IN_TIME, HAS_ID, ...checks]
     return { from: 'users', conditions, ...sqliteListDialect.placeOf(query) }
   },
 
@@ -101,7 +101,7 @@ export const sqliteListDialect: ListDialect = {
     if (words.length > 0) return withWords(names)
     // Looking up many users of an index takes longer than reading the whole table.
     const from = rangesOf(filters).length > 1 ? 'users NOT INDEXED' : 'users'
-    return { from, conditions: [IN_TIME, ...names.map(conditionOf)] }
+    return { from, conditions: [IN_TIME, HAS_ID, ...names.map(conditionOf)] }
   },
 
   areWordsFar: () => false,
@@ -114,7 +114,8 @@ export const sqliteListDialect: ListDialect = {
 
 /** The time is asked first, because SQLite asks no further once a condition does not hold. */
 function withWords(names: readonly FilterName[]): Source {
-  return { from: INDEXED_USERS, conditions: [IN_TIME, WITH_WORDS, ...names.map(conditionOf)] }
+  const conditions = [IN_TIME, WITH_WORDS, HAS_ID, ...names.map(conditionOf)]
+  return { from: INDEXED_USERS, conditions }
 }
 
 /** SQLite finds users by their ids and e-mails by itself. */

@@ -2,7 +2,7 @@ import type { UserChanges } from '../../users/user-changes.ts'
 import { createChangeStore } from '../create-change-store.ts'
 import type { Database } from './sqlite-driver.ts'
 import type { SqliteParts } from './sqlite-statements.ts'
-import { REPRESENTATION } from './sqlite-user-reads.ts'
+import { HAS_ID, REPRESENTATION } from './sqlite-user-reads.ts'
 
 /** Call it for a database that was put back: a follower may have read changes that it does not have. */
 export function expireCursors(database: Database): void {
@@ -21,7 +21,7 @@ export function createSqliteUserChanges({
     mark: 'mark',
     oldest: 'revision + 1',
     next: 'revision + 1',
-    isSettled: 'true',
+    isShown: HAS_ID,
     representation: REPRESENTATION,
     now: `strftime('%Y-%m-%dT%H:%M:%fZ', 'now')`,
     makeReady: async () => {},

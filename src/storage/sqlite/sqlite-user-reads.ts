@@ -1,4 +1,4 @@
-import { storedUser } from '../../users/stored-user.ts'
+import { MAX_ID, storedUser } from '../../users/stored-user.ts'
 import type { UserReads } from '../../users/user-repository.ts'
 import { emailKey } from '../../users/user-schemas.ts'
 import { idempotentCreateOf } from '../idempotent-creates.ts'
@@ -7,6 +7,12 @@ import type { SqliteParts } from './sqlite-statements.ts'
 /** A user as clients see it. It must not contain the password digest. */
 export const REPRESENTATION = `json_object(
   'id', id, 'name', name, 'email', email, 'created_at', created_at, 'updated_at', updated_at)`
+
+/**
+ * SQL for whether a user has an id of the service. A file may hold others, which no request can name, and after which no cursor
+ * could go on. The plus keeps SQLite from reading in the order of ids.
+ */
+export const HAS_ID = `+id BETWEEN 1 AND ${MAX_ID}`
 
 /** SQL for the revision of the users. */
 export const SELECT_REVISION = `
