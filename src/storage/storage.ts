@@ -89,6 +89,8 @@ export interface OpenStorageOptions {
   readonly mustPersist?: boolean
   /** Tunes the database for few large writes. */
   readonly isBulk?: boolean
+  /** Whether nothing in it may change, not even the form of its file. */
+  readonly isReadOnly?: boolean
   /** Whether `copy` will fill it: an unfinished copy is taken too. */
   readonly isCopyTarget?: boolean
   /** Called with what an operator should know although the storage works: a fixed sentence for the log, and its cause. */

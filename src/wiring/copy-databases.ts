@@ -53,6 +53,7 @@ export function openCopyEnd(
     maxWaitingWrites: 10_000,
     mustPersist: true,
     ifMissing: isTarget ? 'create' : 'refuse',
+    isReadOnly: !isTarget,
     isBulk: isTarget,
     isCopyTarget: isTarget,
   })

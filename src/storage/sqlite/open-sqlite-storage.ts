@@ -43,9 +43,10 @@ export async function openSqliteStorage(
   path: string,
   options: OpenStorageOptions,
 ): Promise<Storage> {
-  const { now, ifMissing, mustPersist = false, isCopyTarget = false } = options
+  const { now, ifMissing, mustPersist = false, isReadOnly, isCopyTarget = false } = options
   if (mustPersist) requireFile(path)
-  const open = () => openSqlite({ path, now, mustExist: ifMissing !== 'create', isCopyTarget })
+  const mustExist = ifMissing !== 'create'
+  const open = () => openSqlite({ path, now, mustExist, isReadOnly, isCopyTarget })
   if (isCopyTarget) await requireUnused(path, open)
   const database = await open()
   try {

@@ -22,6 +22,8 @@ export interface OpenOptions {
   readonly now: () => number
   /** Whether it must exist with the schema of this release. It is then neither created nor migrated. */
   readonly mustExist?: boolean
+  /** Whether it is only read, in the journal mode that it has. It must exist. */
+  readonly isReadOnly?: boolean | undefined
   /**
    * Whether it may be an unfinished copy of another database. A database with an older schema is then refused, unless it is empty
    * or such a copy.
@@ -30,16 +32,18 @@ export interface OpenOptions {
 }
 
 /**
- * Opens and migrates a database, in WAL mode with `synchronous=FULL`: what is committed is on disk.
+ * Opens and migrates a database that is not only read, in WAL mode with `synchronous=FULL`: what is committed is on disk.
  * If it throws `UnusableDatabase`, the file stays as it was.
  */
 export async function openSqlite(options: OpenOptions): Promise<Database> {
   return explainErrors(async () => {
-    const { path, now, mustExist } = options
+    const { path, now, mustExist, isReadOnly = false } = options
     if (mustExist || path !== IN_MEMORY) await prepare(options)
-    const database = await connect(path, { timeout: START_PATIENCE_MS, lock: switchToWal })
+    const lock = isReadOnly ? lockForReading : switchToWal
+    const database = await connect(path, { timeout: START_PATIENCE_MS, lock })
     try {
-      migrate(database, migrationsFor('sqlite'), now)
+      if (isReadOnly) database.pragma('query_only = ON')
+      else migrate(database, migrationsFor('sqlite'), now)
       // From here on SQLite must not wait for locks, because that blocks the event loop. Writes retry with a timer.
       database.pragma('busy_timeout = 0')
       database.pragma(`cache_size = -${CACHE_KIB}`)
@@ -76,6 +80,11 @@ export function createPrivately(path: string): void {
 export function syncRecovered(path: string): void {
   const wal = companionOf(path, '-wal')
   if (existsSync(wal)) syncFile(wal)
+}
+
+/** In WAL mode, which is that of a service, this lock lasts. */
+function lockForReading(database: Database): void {
+  database.pragma('schema_version')
 }
 
 /** SQLite calls its busy handler only in some states of this switch, so this loop waits instead. */

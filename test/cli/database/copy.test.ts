@@ -41,6 +41,18 @@ describe('copy', () => {
     })
   })
 
+  test.each(['from.db', 'backup.db'])('leaves its source %s as it was, to the byte', async from => {
+    const { cwd } = await place()
+    const backup = { cwd, env: { DATABASE_URL: 'from.db' }, args: ['backup', 'backup.db'] }
+    expect(await runCommand(backup)).toMatchObject({ code: 0 })
+    const path = join(cwd, from)
+    const before = readFileSync(path)
+    const args = ['copy', '--from', from, '--to', 'to.db']
+    expect(await runCommand({ cwd, args })).toMatchObject({ code: 0 })
+    expect(readFileSync(path).equals(before)).toBe(true)
+    expect(filesOf(path)).toEqual([from])
+  })
+
   test('a service goes on with the copy: cursors, idempotency keys and ids stay right', async () => {
     const cwd = temporaryFolder()
     const first = await openTestApp({ env: { DATABASE_URL: join(cwd, 'from.db') } })
