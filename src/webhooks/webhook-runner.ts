@@ -57,15 +57,22 @@ export function startWebhooks(options: RunnerOptions) {
       // Another process knows better. What is disabled stays behind.
       else if (found.disabled === undefined && !hasLease) counts.pendingSince = undefined
     }
+    // Its receiver took nothing from then on, also before this process began.
+    for (const { name, disabled, failingSince } of webhooks)
+      if (disabled === 'gone') countsOf(name).pendingSince ??= failingSince
     if (hasLease && !hadLease) await poll()
   }
 
-  function follow(webhook: StoredWebhook) {
-    const { name } = webhook
+  function countsOf(name: string): Deliveries {
     const counts = deliveries.get(name) ?? {
       ...{ webhook: name, delivered: 0, failed: 0, pendingSince: undefined },
     }
     deliveries.set(name, counts)
+    return counts
+  }
+
+  function follow(webhook: StoredWebhook) {
+    const counts = countsOf(webhook.name)
     return followWebhook(webhook, { ...options, lease, holder, counts, rest })
   }
 

@@ -11,9 +11,9 @@ hurryPolls()
 
 test('GET /status and GET /metrics say how far each webhook is behind, and what it was sent', async () => {
   const clock = createFakeClock(Date.now())
-  const { ops, http, databaseUrl } = await openManagedApp(clock)
-  const read = async (name: string, outcome?: string) => {
-    const { text } = await ops.get('/metrics').expect(200)
+  const { ops, http, databaseUrl, stop } = await openManagedApp(clock)
+  const read = async (name: string, outcome?: string, port = ops) => {
+    const { text } = await port.get('/metrics').expect(200)
     return parseMetrics(text).read(name, { webhook: 'search', ...(outcome && { outcome }) })
   }
   expect(await read('webhook_behind_seconds')).toBeUndefined()
@@ -49,4 +49,9 @@ test('GET /status and GET /metrics say how far each webhook is behind, and what 
   await until(() => shown('gone'))
   clock.advance(1000_000)
   expect(await read('webhook_behind_seconds')).toBeGreaterThan(900)
+
+  await stop()
+  const { ops: later } = await openManagedApp({ ...clock, env: { DATABASE_URL: databaseUrl } })
+  const behind = await until(() => read('webhook_behind_seconds', undefined, later))
+  expect(behind).toBeGreaterThan(900)
 })
