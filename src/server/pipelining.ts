@@ -12,7 +12,8 @@ type Serve = (response: Response, connection: Connection) => void
 /**
  * Returns a function to call for each request that arrives. It serves the requests of a connection one after another:
  * RFC 9112 9.3.2 requires that of unsafe methods, and a flood of requests on one connection then takes turns with the
- * other connections. `onWaiting` is called for each that arrives before earlier ones of its connection are answered.
+ * other connections. Those that follow a response which closes the connection are dropped: nobody would learn what they changed.
+ * `onWaiting` is called for each that arrives before earlier ones of its connection are answered.
  */
 export function createPipelining(serve: Serve, onWaiting: () => void) {
   let waitingInAll = 0
@@ -30,7 +31,7 @@ export function createPipelining(serve: Serve, onWaiting: () => void) {
     // clients that read, that took a fifth of the CPU. A request that was answered before its end is still needed.
     if (response.req.complete) connection.current = undefined
     waitingInAll -= waiting.length
-    if (socket.destroyed) waiting.length = 0
+    if (!socket.writable) waiting.length = 0
     const next = waiting.shift()
     waitingInAll += waiting.length
     if (next === undefined) return
@@ -43,6 +44,10 @@ export function createPipelining(serve: Serve, onWaiting: () => void) {
 
   return (response: Response, connection: Connection): void => {
     const { current, waiting, socket } = connection
+    if (!socket.writable) {
+      response.req.resume()
+      return
+    }
     if (waiting.length === 0 && (current === undefined || current.closed)) {
       begin(response, connection)
       return

@@ -132,6 +132,31 @@ test('a request that turns out malformed before its turn has the id that its cli
   expect(lines).toMatchObject([{ status: 400, reason: 'request_malformed' }])
 })
 
+const LONG = `30d40\r\n${'a'.repeat(200_000)}\r\n0\r\n\r\n`
+
+// A proxy in front may have seen the bytes after HTTP/1.0 with chunks as a part of its body.
+test.each([
+  ['asks to close it', requestBytes('PUT /users/1', { ...AS_JSON, ...CLOSING }, '{}'), 422],
+  ['has a body that is too long', requestBytes('POST /users', CHUNKED, LONG), 413],
+  [
+    'is HTTP/1.0 with chunks',
+    Buffer.from(
+      'POST /no HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
+    ),
+    404,
+  ],
+])(
+  'what follows a request that closes its connection changes nothing: one that %s',
+  async (_, last, status) => {
+    const own = await openTestApp()
+    const answers = await sendRaw(own.port, Buffer.concat([last, post(), post()])).ended
+    expect(answers.map(answer => answer.status)).toEqual([status])
+    // Writes are in the order of their requests.
+    await own.http.post('/users').send(newUserBody()).expect(201)
+    expect(await countUsers(own)).toBe(1)
+  },
+)
+
 test('requests that wait on a connection are dropped once its client is gone', async () => {
   const own = await openTestApp()
   // A request that waits for the database cannot be served before the client is gone.
