@@ -19,8 +19,11 @@ import { takenEmail, type UserInput, type UserRules } from './user-schemas.ts'
 import { createUpgrade, createVerification } from './verification.ts'
 import { createWholeLists } from './whole-list.ts'
 
-/** How often a password is compared that others change at the same time. Each time takes up to two runs of Argon2id. */
-const MAX_COMPARISONS = 5
+/**
+ * How often a password is compared that others change at the same time. Then it is written in any case. Each time takes up to
+ * two runs of Argon2id.
+ */
+const MAX_COMPARISONS = 2
 
 export interface UserServiceOptions {
   readonly users: UserRepository
@@ -111,7 +114,7 @@ export function createUserService(options: UserServiceOptions) {
   async function toChange(
     id: number,
     { password, ...fields }: UserInput,
-    precondition: Precondition,
+    { precondition, isCompared }: { precondition: Precondition; isCompared: boolean },
   ): Promise<UserUpdate> {
     if (password === undefined) return fields
     const { version } = requireUser(await users.find(id))
@@ -119,6 +122,7 @@ export function createUserService(options: UserServiceOptions) {
     const { email } = fields
     if (email !== undefined && (await users.isEmailTaken(email, id))) throw takenEmail()
     if (password === null) return { ...fields, passwordDigest: null }
+    if (!isCompared) return { ...fields, passwordDigest: await passwords.hash(password) }
     const digest = (await users.findDigests([id])).get(id)
     const judged = { ...fields, judgedDigest: digest }
     if (digest != null && (await passwords.verify(digest, password))) return judged
@@ -152,8 +156,7 @@ export function createUserService(options: UserServiceOptions) {
       createAll(requireBatch(body, handling), handling),
 
     /**
-     * Changes the fields sent. Throws `validation_failed`, `user_not_found`, `version_mismatch` and `email_taken`, and
-     * `overloaded` while others change the password again and again.
+     * Changes the fields sent. Throws `validation_failed`, `user_not_found`, `version_mismatch` and `email_taken`.
      */
     update: async (
       id: number | undefined,
@@ -162,8 +165,9 @@ export function createUserService(options: UserServiceOptions) {
     ): Promise<StoredUser> => {
       const input = await judgeChange(body, id, isStrict)
       if (id === undefined) throw new ServiceError('user_not_found')
-      for (let comparison = 1; comparison <= MAX_COMPARISONS; comparison++) {
-        const change = await toChange(id, input, precondition)
+      for (let attempt = 1; ; attempt++) {
+        const isCompared = attempt <= MAX_COMPARISONS
+        const change = await toChange(id, input, { precondition, isCompared })
         const updated = await users.update(id, change, precondition).then(written)
         if (updated === 'digest_changed') continue
         const { judgedDigest, passwordDigest } = change
@@ -171,7 +175,6 @@ export function createUserService(options: UserServiceOptions) {
         if (isVerified) void upgrade(id, judgedDigest, input.password as string)
         return requireUser(updated)
       }
-      throw new ServiceError('overloaded')
     },
 
     /** Throws `user_not_found` and `version_mismatch`. */

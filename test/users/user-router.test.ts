@@ -191,6 +191,17 @@ describe.each(['put', 'patch'] as const)('%s /users/{id}', method => {
     expect(await digestOf(user, app)).toBeNull()
   })
 
+  test('sets each of eight passwords that come at once, and the last one stays', async () => {
+    const { user, change } = await opened()
+    const passwords = Array.from({ length: 8 }, (_, index) => `battery staple ${index}`)
+    const changed = await Promise.all(passwords.map(password => change({ password })))
+    expect(changed.map(({ status }) => status)).toEqual(passwords.map(() => 200))
+    const verify = async (password: string) =>
+      app.http.post('/password-verifications').send({ user: { id: user.id, password } })
+    const verified = await Promise.all(passwords.map(verify))
+    expect(verified.filter(({ status }) => status === 200)).toHaveLength(1)
+  })
+
   test.each([0, -3_600_000])(
     'makes updated_at later although the clock moves by %i',
     async step => {
