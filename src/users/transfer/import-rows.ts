@@ -114,7 +114,7 @@ export const IMPORT_COLUMNS = ['name', 'email', 'password', ...Object.keys(impor
 
 /** What is wrong with a password that is like a digest. */
 const DIGEST = {
-  known: 'is a digest: the field for digests is password_digest',
+  known: 'is a digest: --column "password=password_digest" takes it as one',
   other: 'is a digest of a kind that is not known: import the user without it',
   bare: 'is hexadecimal digits, as digests are: import without this column, or with --passwords plain if they are passwords',
 }

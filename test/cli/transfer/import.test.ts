@@ -230,7 +230,9 @@ describe('a row is rejected', () => {
   const NO_ZONE = ['has no time zone: write it with Z or an offset, such as 2026-01-31T12:00:00Z']
   const NO_DIGEST = ['is not a digest of a known kind']
   const COSTLY = ['would take too much memory or time to verify']
-  const IS_DIGEST = { password: ['is a digest: the field for digests is password_digest'] }
+  const IS_DIGEST = {
+    password: ['is a digest: --column "password=password_digest" takes it as one'],
+  }
   const IS_OTHER = {
     password: ['is a digest of a kind that is not known: import the user without it'],
   }
