@@ -141,7 +141,8 @@ async function writeOutput(
 function parametersOf(flags: ListFlags) {
   return LIST_FLAGS.flatMap(flag => {
     const name = flag.replace(/[AB]/, letter => `_${letter.toLowerCase()}`)
-    const value = flags[flag]
+    // The list takes a blank for a plus that a URL has lost.
+    const value = flag === 'email' ? flags.email?.replace(/, +/g, ',') : flags[flag]
     return value === undefined ? [] : [{ name, value }]
   })
 }

@@ -110,14 +110,15 @@ test.each([[[]], [['-']]])(
   },
 )
 
-test.each([
+test.each<[args: string, ids: number[], ...values: string[]]>([
   ['--email USER1@example.com', [3]],
+  ['--email', [1, 3], 'x@example.com,  user1@example.com, user0@example.com'],
   ['--created-before 2020-01-12T13:00:00+01:00', [1, 3]],
   ['--updated-after 2026-02-01T00:00:00Z', []],
   ['--updated-before 2026-02-01T00:00:00Z --name null', [17]],
   ['--created-after 2020-01-16T12:00:00Z', [15, 17, 19]],
-])('export %s takes the filters of the list', async (args, ids) => {
-  const { code, stdout } = await exporting(shared.cwd, ...args.split(' '))
+])('export %s takes the filters of the list', async (args, ids, ...values) => {
+  const { code, stdout } = await exporting(shared.cwd, ...args.split(' '), ...values)
   const lines = stdout.split('\n').filter(line => line !== '')
   expect([code, lines.map(line => JSON.parse(line).id)]).toEqual([0, ids])
 })
