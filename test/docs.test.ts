@@ -59,6 +59,15 @@ test('every link of README.md, docs/ and the other pages leads to a file and a h
   expect(links.length).toBeGreaterThan(100)
 })
 
+test('every link of a page of the package leads to what is in the package', () => {
+  const packed: string[] = ['README.md', 'LICENSE', ...JSON.parse(read('package.json')).files]
+  const isPacked = (path: string) => packed.some(one => path === one || path.startsWith(`${one}/`))
+  const links = pages
+    .filter(isPacked)
+    .flatMap(page => linksOf(page).map(link => ({ page, ...link })))
+  expect(links.filter(({ target }) => !isPacked(target))).toEqual([])
+})
+
 test('every page of docs/ can be reached from README.md', () => {
   const reached = new Set(['README.md'])
   for (const page of reached) {
