@@ -114,7 +114,7 @@ const DISCARDING_MS = 2000
  * A connection that is closed while its client still sends is reset, and the client may never read the response. So only the
  * side of the service is closed at first. A client may also send a body that it was not invited to send.
  */
-function closeAfterBody({ socket }: Request): void {
+export function closeAfterBody({ socket }: Pick<Request, 'socket'>): void {
   // Node calls it once the last response is written, and then reads and discards the rest of the body.
   socket.destroySoon = () => {
     const timer = setTimeout(() => socket.destroy(), DISCARDING_MS)

@@ -40,10 +40,14 @@ function oldestIdle(connections: Connections): Socket | undefined {
   return undefined
 }
 
-/** Whether a client has no request that is complete and not answered. */
-export function isIdle({ waiting, current }: Connection): boolean {
-  if (waiting.length > 0) return false
-  return current === undefined || (current.req.complete && current.writableFinished)
+/** Whether each request has been answered. The rest of the body of the last one may still arrive. */
+export function isAnswered({ waiting, current }: Connection): boolean {
+  return waiting.length === 0 && (current === undefined || current.writableFinished)
+}
+
+/** Whether each request has arrived and been answered. */
+export function isIdle(connection: Connection): boolean {
+  return isAnswered(connection) && connection.current?.req.complete !== false
 }
 
 /** The response to the newest request of a connection; `undefined` if none is open. */

@@ -1,7 +1,8 @@
 import type { Server } from 'node:http'
 import type { Socket } from 'node:net'
+import { closeAfterBody } from '../http/reply.ts'
 import { nextTurn, performance, sleep } from '../platform/timers.ts'
-import { type Connections, isIdle } from './connections.ts'
+import { type Connections, isAnswered, isIdle } from './connections.ts'
 
 /** Whether a service is stopping, and which connections came too late to be served. */
 export type Stopping = ReturnType<typeof createStopping>
@@ -65,11 +66,11 @@ export function createStopping() {
       closeIdle(connections, bytesRead)
       if (refusesAll && [...connections.keys()].every(isTooLate)) server.close()
     }
-    const isComplete = [...connections.values()].every(isIdle)
+    const isComplete = [...connections.values()].every(isAnswered)
     server.close()
     for (const connection of connections.values()) {
       // A reset shows that a response is not whole.
-      if (isIdle(connection)) connection.socket.destroy()
+      if (isAnswered(connection)) connection.socket.destroy()
       else connection.socket.resetAndDestroy()
     }
     return isComplete
@@ -84,11 +85,15 @@ export function createStopping() {
   }
 }
 
-/** Closes the connections that are idle and have sent nothing since the last call. */
+/** Closes the connections that are idle and have sent nothing since the last call, and those of answered requests that still arrive. */
 function closeIdle(connections: Connections, bytesRead: WeakMap<Socket, number>): void {
   for (const connection of connections.values()) {
-    const { socket } = connection
+    const { socket, current } = connection
     if (isIdle(connection) && socket.bytesRead === bytesRead.get(socket)) socket.destroy()
     else bytesRead.set(socket, socket.bytesRead)
+    if (current?.req.complete === false && isAnswered(connection) && socket.writable) {
+      closeAfterBody(current.req)
+      socket.destroySoon()
+    }
   }
 }

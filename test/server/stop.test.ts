@@ -52,3 +52,25 @@ test('a stop cuts off a stream of events whose client takes nothing', async () =
   await sleep(STUCK_MS)
   expect(await stop(5000)).toBe(true)
 })
+
+test('a stop does not wait for the rest of a body whose request is answered', async () => {
+  const { port, stop } = await openTestApp()
+  // Less than such a request may take.
+  const timeoutMs = 20_000
+  const stalled = requestBytes(
+    'POST /nowhere',
+    { 'Content-Length': '1000' },
+    'the rest never comes',
+  )
+  const { answers, ended } = sendRaw(port, stalled)
+  await answers(1)
+  expect(await stop(timeoutMs)).toBe(true)
+  expect((await ended).map(({ status }) => status)).toEqual([404])
+})
+
+test('a stop whose time runs out while the rest of such a body comes has answered all', async () => {
+  const { port, stop } = await openTestApp()
+  const { answers } = sendRaw(port, requestBytes('POST /nowhere', { 'Content-Length': '9' }, 'a'))
+  await answers(1)
+  expect(await stop(1)).toBe(true)
+})
