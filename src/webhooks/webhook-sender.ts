@@ -135,8 +135,10 @@ for (const [network, prefix] of [
   ['::', 128],
   ['fe80::', 10],
   ['ff00::', 8],
-  // Metadata of EC2.
+  // Metadata of Amazon, Google and Oracle.
   ['fd00:ec2::254', 128],
+  ['fd20:ce::254', 128],
+  ['fd00:c1::a9fe:a9fe', 128],
 ] as const) {
   REFUSED.addSubnet(network, prefix, 'ipv6')
 }
