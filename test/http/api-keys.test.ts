@@ -5,12 +5,15 @@ import { SCOPES, type Scope } from '../../src/access/api-key.ts'
 import { addKey, unknownKey, withKeyStore } from '../support/api-keys.ts'
 import { newUserBody } from '../support/builders.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
+import { hurryPolls } from '../support/global-timers.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { sendRaw } from '../support/raw-http.ts'
 import { requestBytes } from '../support/raw-request.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 import { executeSql } from '../support/sql.ts'
 import { until } from '../support/until.ts'
+
+hurryPolls()
 
 const ORIGIN = 'https://app.example'
 

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { BanRule, LimitsFile } from '../../src/limits/kinds/define-limits.ts'
 import { byEngine } from '../support/engine.ts'
 import type { FakeClock } from '../support/fake-clock.ts'
+import { hurryPolls } from '../support/global-timers.ts'
 import {
   ANN,
   BOB,
@@ -16,6 +17,8 @@ import {
 import type { TestApp, TestAppOptions } from '../support/open-test-app.ts'
 import { executeSql, selectRows } from '../support/sql.ts'
 import { until, untilPasses } from '../support/until.ts'
+
+hurryPolls()
 
 const LOGIN: BanRule = {
   name: 'login',

@@ -7,6 +7,7 @@ import { withKeyStore } from '../support/api-keys.ts'
 import { newUserBody } from '../support/builders.ts'
 import { countStatements } from '../support/count-statements.ts'
 import { byEngine } from '../support/engine.ts'
+import { hurryPolls } from '../support/global-timers.ts'
 import { insertManyUsers, LONG_END } from '../support/many-users.ts'
 import { openResponse } from '../support/open-response.ts'
 import { openTestApp, type TestApp, temporaryFolder } from '../support/open-test-app.ts'
@@ -14,6 +15,8 @@ import { runCommand } from '../support/run-command.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 import { executeSql, selectRows } from '../support/sql.ts'
 import { until, untilPasses } from '../support/until.ts'
+
+hurryPolls()
 
 interface Entry {
   readonly id: number
@@ -674,7 +677,7 @@ test('a revoked key ends a wait and a stream', async () => {
   const streams: Stream[] = []
   for (let count = 0; count < 8; count++) {
     streams.push(await openStream(app, { headers: { Authorization: key } }))
-    await sleep(90)
+    await sleep(5)
   }
   await withKeyStore(app.databaseUrl, store => store.revoke('follower'))
   expect(await answered).toEqual([401, expect.stringContaining('error="invalid_token"')])

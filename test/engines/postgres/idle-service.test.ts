@@ -1,10 +1,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { createFakeClock } from '../../support/fake-clock.ts'
+import { hurryPolls } from '../../support/global-timers.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
 import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-databases.ts'
 import { startSilencingProxy } from '../../support/silencing-proxy.ts'
 import { until } from '../../support/until.ts'
+
+hurryPolls()
 
 const SESSIONS = `
   SELECT FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`
@@ -25,9 +28,9 @@ test('a service without a request for a minute leaves PostgreSQL alone until the
   clock.advance(60_000)
   const sessions = async () => (await queryPostgres(databaseUrl, SESSIONS)).length
   await until(async () => (await sessions()) === 0)
-  // It would have to connect anew. Samples of the page are taken every two seconds otherwise.
+  // It would have to connect anew. Samples of the page are taken ten times a second otherwise.
   const connected = proxy.accepted()
-  await sleep(4500)
+  await sleep(500)
   await http.get('/livez').expect(200)
   expect(proxy.accepted()).toBe(connected)
   await http.get('/readyz').expect(200)
