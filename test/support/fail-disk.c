@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -56,6 +57,7 @@ static const char *folder;
 static size_t folder_length;
 static int record_file = -1;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static __thread sigset_t signals_before;
 
 __attribute__((constructor)) static void prepare(void) {
   const char *path = getenv("FAIL_DISK_CONTROL");
@@ -106,9 +108,16 @@ static void record(char kind, const char *path, int64_t offset, const void *data
   if (writev(record_file, parts, 3) != (ssize_t)(sizeof head + head.path_length + length)) abort();
 }
 
-/* Between these two a call is done, and recorded if it succeeds, before any other one is. */
+/*
+ * Between these two a call is done, and recorded if it succeeds, before any other one is. Signals wait: the handler of libuv writes
+ * to a pipe, and would wait for ever for the lock of the call that it interrupts.
+ */
 static void begin(void) {
-  if (record_file >= 0) pthread_mutex_lock(&lock);
+  if (record_file < 0) return;
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &signals_before);
+  pthread_mutex_lock(&lock);
 }
 
 static ssize_t end(char kind, int fd, int64_t offset, const void *data, ssize_t result) {
@@ -119,6 +128,7 @@ static ssize_t end(char kind, int fd, int64_t offset, const void *data, ssize_t 
   if (path && offset == AT_POSITION) offset = lseek(fd, 0, SEEK_CUR) - result;
   if (path) record(kind, path, offset, data, kind == 'w' ? result : 0);
   pthread_mutex_unlock(&lock);
+  pthread_sigmask(SIG_SETMASK, &signals_before, NULL);
   errno = saved;
   return result;
 }
