@@ -26,13 +26,14 @@ function membersOf(value: unknown): Readonly<Record<string, unknown>> | undefine
   return Object.keys(members).length > 0 ? members : undefined
 }
 
-/** The value of a column, or else at the path. */
+/** The value of a column, or else at the path, where a text may stand for an array of one. */
 export function valueAt(row: unknown, column: string): unknown {
   const members = Object(row)
   if (Object.hasOwn(members, column)) return plainValue(members[column])
   let value = row
   for (const name of column.split('.')) {
-    if (!Object.hasOwn(Object(value), name)) return undefined
+    if (typeof value === 'string' && name === '0') continue
+    if (typeof value === 'string' || !Object.hasOwn(Object(value), name)) return undefined
     value = Object(value)[name]
   }
   return plainValue(value)

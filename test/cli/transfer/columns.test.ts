@@ -108,6 +108,21 @@ describe('--column', () => {
     ])
   })
 
+  test('takes a text for an array of one, and never a character of it', async () => {
+    const rows = [
+      { name: ['Ann', 'Lee'], email: ['ann@example.com'] },
+      { name: 'Bea', email: 'bea@example.com' },
+    ]
+    const names = ['name.0=name', 'name.1=name', 'email.0=email']
+    const args = names.flatMap(name => ['--column', name])
+    const { cwd, finished } = importFile(ndjson(rows), 'users.ndjson', ...args)
+    expect((await finished).code).toBe(0)
+    expect(usersIn(cwd)).toMatchObject([
+      { name: 'Ann Lee', email: 'ann@example.com' },
+      { name: 'Bea', email: 'bea@example.com' },
+    ])
+  })
+
   test('exchanges two columns, and takes one as two fields', async () => {
     const csv = 'name,email\nann@example.com,Ann\n'
     const exchange = ['--column', 'name=email', '--column', 'email=name']
