@@ -1,6 +1,6 @@
 import type { Response } from 'supertest'
 import { describe, expect, test } from 'vitest'
-import { isEngine } from '../support/engine.ts'
+import { byEngine, isEngine } from '../support/engine.ts'
 import { openTestApp, type TestApp, temporaryFolder } from '../support/open-test-app.ts'
 import { runCommand } from '../support/run-command.ts'
 import { executeSql } from '../support/sql.ts'
@@ -50,6 +50,23 @@ describe('after users whose ids no request was given', () => {
     const { body } = await http.get('/users?name=new').expect(200)
     expect(body.map(({ id }: { id: number }) => id)).toEqual([20_001, 20_002, 20_003])
   })
+})
+
+test('a user that is gone without a trigger is gone for its Idempotency-Key too', async () => {
+  const { databaseUrl, http } = await openTestApp()
+  const create = () =>
+    http
+      .post('/users')
+      .set('Idempotency-Key', 'one')
+      .send({ user: { name: 'Ann', email: 'ann@x.co' } })
+  await create().expect(201)
+  const replace = `
+    REPLACE INTO users (id, name, name_lower, email, created_at, updated_at)
+    VALUES (7, 'Sql', 'sql', 'ann@x.co', '${TIME}', '${TIME}')`
+  await executeSql(databaseUrl, byEngine({ sqlite: replace, postgres: 'TRUNCATE users' }))
+  await http.get('/users/1').expect(404)
+  const { body } = await create().expect(410)
+  expect(body.reason).toBe('idempotent_user_deleted')
 })
 
 describe.runIf(isEngine('sqlite', 'ids that PostgreSQL refuses'))(

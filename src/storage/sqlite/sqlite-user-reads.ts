@@ -1,7 +1,7 @@
 import { MAX_ID, storedUser } from '../../users/stored-user.ts'
 import type { UserReads } from '../../users/user-repository.ts'
 import { emailKey } from '../../users/user-schemas.ts'
-import { idempotentCreateOf } from '../idempotent-creates.ts'
+import { CREATE_COLUMNS, idempotentCreateOf } from '../idempotent-creates.ts'
 import type { SqliteParts } from './sqlite-statements.ts'
 
 /** A user as clients see it. It must not contain the password digest. */
@@ -33,7 +33,7 @@ const SELECT_DIGEST = `SELECT password_digest FROM users WHERE id = ?`
 const SELECT_EMAIL_OWNER = `SELECT id FROM users WHERE lower(email) = ?`
 
 const SELECT_KEY = `
-  SELECT fingerprint, user_json
+  SELECT ${CREATE_COLUMNS}
   FROM idempotency_keys WHERE key_hash = ? AND expires_at > ?`
 
 /** Reads of the table `users` of SQLite that take less than a millisecond. They run at once. */
