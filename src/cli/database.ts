@@ -33,7 +33,7 @@ export function addDatabaseCommands(program: Command, { terminal, run }: Command
     .option('--reindex', 'make the words of all users again, and their index if it is not right')
     .option(
       '--new-feed',
-      'let the cursors of GET /users/changes expire, after a disk or a file was put back',
+      'let cursors of GET /users/changes and ETags of lists expire, after a disk or a file was put back',
     )
     .addOption(status.conflicts(['reindex', 'newFeed']))
     .action((flags: MigrateFlags) => run(() => migrate(terminal, flags), flags))

@@ -15,7 +15,7 @@ export interface BackupOptions {
 export interface MigrateOptions {
   /** Whether the words of users are made again, and an index of them that is not right. */
   readonly reindex?: boolean
-  /** Whether the cursors of the feed of changes expire, as after a restore. */
+  /** Whether cursors of the feed of changes and entity tags of lists expire, as after a restore. */
   readonly newFeed?: boolean
   readonly onFolding?: (progress: FoldingProgress) => void
   /** Aborts making words: the next call or a service begins again. */

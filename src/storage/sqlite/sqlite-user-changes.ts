@@ -4,9 +4,16 @@ import type { Database } from './sqlite-driver.ts'
 import type { SqliteParts } from './sqlite-statements.ts'
 import { HAS_ID, REPRESENTATION } from './sqlite-user-reads.ts'
 
-/** Call it for a database that was put back: a follower may have read changes that it does not have. */
-export function expireCursors(database: Database): void {
-  database.exec('UPDATE user_feed SET mark = lower(hex(randomblob(8)))')
+const EXPIRE = `
+  UPDATE user_feed SET mark = lower(hex(randomblob(8)));
+  UPDATE users_summary SET lists_id = lower(hex(randomblob(6)))`
+
+/**
+ * Call it for a database that was put back: clients may know changes and lists that it does not have, and its revisions come again.
+ * Cursors of the feed and entity tags of lists expire.
+ */
+export function expireReads(database: Database): void {
+  database.exec(EXPIRE)
 }
 
 /** The feed in SQLite: each page shows one moment of the database. */

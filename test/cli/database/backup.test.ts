@@ -1,4 +1,4 @@
-import { readFileSync, statSync, writeFileSync } from 'node:fs'
+import { copyFileSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { newUserBody } from '../../support/builders.ts'
@@ -23,6 +23,20 @@ test('backup of a running service is one file of mode 600 with all acknowledged 
   expect((await ask(service, 'POST /users', newUserBody())).status).toBe(201)
   const restored = await openTestApp({ env: { DATABASE_URL: place.file } })
   expect((await ask(restored, 'GET /users')).body).toHaveLength(3)
+})
+
+test('a backup that is put in the place of its database by hand has no entity tag of the later lists', async () => {
+  const place = openPlace({ users: 1 })
+  await stdoutOf(place.run('backup', 'copy.db'))
+  const tags: unknown[] = []
+  for (const name of ['Lost', 'New']) {
+    const service = await openTestApp({ env: { DATABASE_URL: place.path } })
+    await ask(service, 'POST /users', newUserBody({ name }))
+    tags.push((await ask(service, 'GET /users')).headers.get('ETag'))
+    await service.stop()
+    copyFileSync(place.file, place.path)
+  }
+  expect(tags[0]).not.toBe(tags[1])
 })
 
 test('backup replaces an older one, whatever its mode, removes the partial files of killed ones only, and prints JSON', async () => {

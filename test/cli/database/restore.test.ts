@@ -14,7 +14,7 @@ import { expect, test } from 'vitest'
 import { makeDatabase } from '../../faults/databases.ts'
 import { type CommandPlace, openPlace } from '../../support/command-place.ts'
 import { copyHalfWritten, overwritePages } from '../../support/damage.ts'
-import { emailsIn, execute, filesOf, modeOf } from '../../support/databases.ts'
+import { emailsIn, filesOf, modeOf } from '../../support/databases.ts'
 import { ask } from '../../support/json-requests.ts'
 import { openTestApp } from '../../support/open-test-app.ts'
 import { stderrOf, stdoutOf } from '../../support/run-command.ts'
@@ -40,10 +40,6 @@ function restore({ run }: CommandPlace, ...args: string[]) {
 function keptIn({ path, cwd }: CommandPlace): string[] {
   const kept = filesOf(path).filter(name => name.includes('.replaced-'))
   return kept.map(name => join(cwd, 'data', name))
-}
-
-async function listOf({ path }: CommandPlace) {
-  return ask(await openTestApp({ env: { DATABASE_URL: path } }), 'GET /users')
 }
 
 test('restore replaces the database with the backup, keeps the previous one, and says where', async () => {
@@ -99,12 +95,16 @@ test('restore creates what is missing, and takes an empty file for no database',
   expect(emailsIn(place.path)).toHaveLength(NEW_USERS)
 })
 
-test('a restored list has no entity tag that a client has cached, whatever the clock says', async () => {
+test('a restored list has no entity tag that a client has cached, also of the same backup', async () => {
   const place = placeWithBackup()
-  execute(place.path, 'UPDATE users_summary SET revision = 9000000000000')
-  expect((await restore(place)).code).toBe(0)
-  // The start may have begun to index words, which makes another revision.
-  expect((await listOf(place)).headers.get('ETag')).toMatch(/^"[0-9a-f]{12}-900000000000[12]"$/)
+  const tags: unknown[] = []
+  for (let times = 0; times < 3; times++) {
+    const service = await openTestApp({ env: { DATABASE_URL: place.path } })
+    tags.push((await ask(service, 'GET /users')).headers.get('ETag'))
+    await service.stop()
+    expect((await restore(place)).code).toBe(0)
+  }
+  expect(new Set(tags)).toHaveLength(3)
 })
 
 test('restore repairs a database whose pages are damaged, and keeps it', async () => {

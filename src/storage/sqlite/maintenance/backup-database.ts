@@ -7,7 +7,7 @@ import { isFileOfDatabase } from '../database-files.ts'
 import { openView, requireThere, requireUsable } from '../inspect-database.ts'
 import type { Database } from '../sqlite-driver.ts'
 import { explainErrors } from '../sqlite-errors.ts'
-import { expireCursors } from '../sqlite-user-changes.ts'
+import { expireReads } from '../sqlite-user-changes.ts'
 import { examine } from './find-faults.ts'
 import { leaveWal, withDatabase, withPartialDatabase } from './partial-database.ts'
 
@@ -41,7 +41,7 @@ export async function backupDatabase(options: BackupPlaces) {
       source.close()
       await explainErrors(() => leaveWal(partial), target)
       // Somebody may put the file in the place of a database by hand.
-      await explainErrors(() => withDatabase(partial, expireCursors), target)
+      await explainErrors(() => withDatabase(partial, expireReads), target)
       const { faults } = await explainErrors(() => examine(partial))
       if (faults[0] !== undefined) throw new UnusableDatabase(`it is not sound: ${faults[0]}`)
       return await explainErrors(() => publish(partial, target), target)

@@ -25,7 +25,7 @@ import { requireFile } from '../inspect-database.ts'
 import { createPrivately } from '../open-sqlite.ts'
 import type { Database } from '../sqlite-driver.ts'
 import { asUnusable, EMPTY, explainErrors, IN_USE } from '../sqlite-errors.ts'
-import { expireCursors } from '../sqlite-user-changes.ts'
+import { expireReads } from '../sqlite-user-changes.ts'
 import { examine } from './find-faults.ts'
 import { leaveWal, withDatabase, withPartialDatabase } from './partial-database.ts'
 
@@ -45,10 +45,6 @@ const NOT_REPLACEABLE = ['EBUSY', 'EXDEV', 'EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'EM
 
 /** Before the time, in the name that the previous database gets. */
 const KEPT = '.replaced-'
-
-/** `?` comes from the clock, so that the revision is new even if that of the previous database cannot be read. */
-const BEGIN_LATER_REVISION = `
-  UPDATE users_summary SET revision = max(revision + 1, ?) WHERE singleton = 1`
 
 /** Two databases must not both post, and the receiver may know users that the backup does not have. */
 const DISABLE_WEBHOOKS = `
@@ -155,9 +151,8 @@ async function replace(
   const database = await lockOutOfWal(path)
   try {
     const hasContent = Number(database.pragma('page_count', { simple: true })) > 1
-    const least = Math.max(now, revisionIn(database) + 1)
     const webhooks = withDatabase(partial, copy => {
-      beginLaterRevision(copy, least)
+      expireReads(copy)
       return copy.prepare(DISABLE_WEBHOOKS).run().changes
     })
     removeSecondNames(path)
@@ -194,21 +189,6 @@ function replaceFile(
     throw new UnusableDatabase(why, { cause: error })
   }
   syncFolder(dirname(path))
-}
-
-/** Clients cache lists by their revision: if one came twice, they would keep an old list. */
-function beginLaterRevision(copy: Database, least: number): void {
-  copy.prepare(BEGIN_LATER_REVISION).run(least)
-  expireCursors(copy)
-}
-
-/** 0 if the database is damaged or of another program. */
-function revisionIn(database: Database): number {
-  try {
-    return database.prepare<[], number>('SELECT revision FROM users_summary').pluck().get() ?? 0
-  } catch {
-    return 0
-  }
 }
 
 /** Such as `users.db.replaced-20260131T120000Z`. */

@@ -7,7 +7,7 @@ import { inspect, requireFile, requireThere, START_PATIENCE_MS } from '../inspec
 import { openSqlite } from '../open-sqlite.ts'
 import { explainErrors } from '../sqlite-errors.ts'
 import { createLoneStatements } from '../sqlite-statements.ts'
-import { expireCursors } from '../sqlite-user-changes.ts'
+import { expireReads } from '../sqlite-user-changes.ts'
 import { isIndexWrong, REBUILD_INDEX, SQLITE_WORDS } from '../sqlite-words.ts'
 import { backupDatabase } from './backup-database.ts'
 import { compactDatabase } from './compact-database.ts'
@@ -25,7 +25,7 @@ export function createSqliteDatabaseTasks(path: string): DatabaseTasks {
       try {
         await explainErrors(async () => {
           database.pragma(`busy_timeout = ${START_PATIENCE_MS}`)
-          if (newFeed) expireCursors(database)
+          if (newFeed) expireReads(database)
           if (reindex && isIndexWrong(database)) database.exec(REBUILD_INDEX)
           const folding = { isForced: reindex, onStep: onFolding, signal }
           await foldWords(createLoneStatements(database), SQLITE_WORDS, folding)
