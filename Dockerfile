@@ -27,6 +27,7 @@ COPY --from=build /app/package.json package.json
 COPY --from=build /app/node_modules node_modules
 COPY --from=build /app/dist dist
 COPY migrations migrations
+COPY LICENSE LICENSE
 # A new volume takes its owner and mode from this folder.
 RUN install --directory --owner=node --group=node --mode=700 /data
 VOLUME /data

@@ -78,7 +78,7 @@ test('import ends at once by a signal while it waits for standard input, and goe
 test('docs/operations shows commands that work, in their order', async () => {
   const cwd = temporaryFolder()
   makeDatabase(join(cwd, 'data', 'users.db'), { users: 10 })
-  for (const name of ['backups', 'bin']) mkdirSync(join(cwd, name))
+  mkdirSync(join(cwd, 'bin'))
   const command = join(cwd, 'bin', 'user-records-service')
   writeFileSync(command, `#!/bin/sh\nexec "${process.execPath}" "${MAIN}" "$@"\n`, { mode: 0o755 })
   const text = PAGES.map(page => readProject(`docs/operations/${page}`)).join('\n')
