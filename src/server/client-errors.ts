@@ -4,7 +4,7 @@ import type { Request, Response } from 'express'
 import type { Logger } from 'pino'
 import { type ErrorCode, ServiceError } from '../errors.ts'
 import { errorReply } from '../http/error-handler.ts'
-import { writeReply } from '../http/reply.ts'
+import { breakOff, writeReply } from '../http/reply.ts'
 import { type RequestMetrics, requestIdOf } from '../http/request-log.ts'
 import { type Connections, newestResponse } from './connections.ts'
 
@@ -36,7 +36,8 @@ export function createClientErrorListener(options: ClientErrorOptions) {
     const request: Request = response.req
     const { socket } = request
     if (response.headersSent) {
-      socket.destroySoon()
+      if (response.writableEnded) socket.destroySoon()
+      else breakOff(response)
       return
     }
     // If the application has the request already, it also logs and counts it.

@@ -416,3 +416,12 @@ function expectFormat(answer: RawAnswer | undefined, type = 'application/json'):
     )
   }
 }
+
+test('a stream that breaks off because its request turns out malformed does not look whole to HTTP/1.0', async () => {
+  const headers = `Accept: text/event-stream\r\n${IN_CHUNKS}`
+  const { socket } = sendRaw(app.port, `GET /users/changes HTTP/1.0\r\n${headers}\r\n\r\n`)
+  await once(socket, 'data')
+  const broken = once(socket, 'error')
+  socket.write('nonsense\r\n')
+  expect(await Promise.race([broken, once(socket, 'end')])).toMatchObject([{ code: 'ECONNRESET' }])
+})
