@@ -35,7 +35,7 @@ export function readForwardedAddresses(app: Application): void {
 }
 
 /** Whether the program at the other end of the connection may say what the client has sent. */
-export function isFromTrustedProxy({ app, socket }: Request): boolean {
+function isFromTrustedProxy({ app, socket }: Request): boolean {
   const isTrusted: Trust = app.get('trust proxy fn')
   return !hasLostAddress(socket) && isTrusted(socket.remoteAddress, 0)
 }

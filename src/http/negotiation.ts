@@ -14,7 +14,7 @@ interface MediaRange {
 }
 
 /** The media ranges of an Accept header. */
-export type Preferences = readonly MediaRange[]
+type Preferences = readonly MediaRange[]
 
 const ANYTHING: Preferences = [{ type: '*', subtype: '*', quality: 1 }]
 
@@ -24,7 +24,7 @@ const QUALITY = /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/
  * The preferences in an Accept header. One that is absent, empty or malformed accepts anything.
  * Parameters of media types are ignored, because no type here comes in several forms.
  */
-export function parseAccept(header: string | undefined): Preferences {
+function parseAccept(header: string | undefined): Preferences {
   if (header === undefined || header === '*/*') return ANYTHING
   const ranges: MediaRange[] = []
   for (const { type, subtype, parameters } of parseMediaTypes(header) ?? []) {
@@ -36,7 +36,7 @@ export function parseAccept(header: string | undefined): Preferences {
 }
 
 /** The quality that the most specific range gives to a type such as `text/html`; 0 if it is not acceptable. */
-export function qualityOf(preferences: Preferences, mediaType: string): number {
+function qualityOf(preferences: Preferences, mediaType: string): number {
   const [type, subtype] = mediaType.split('/')
   let specificity = -1
   let quality = 0

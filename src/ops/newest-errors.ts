@@ -6,8 +6,6 @@ const MAX_OF_REASON = 5
 /** The most that are shown. */
 const MAX_SHOWN = 50
 
-export type NewestErrors = ReturnType<typeof createNewestErrors>
-
 /** The newest requests that were answered with an error, without anything that a client chose but the id of its request. */
 export function createNewestErrors(now: () => number) {
   const byReason = new Map<
