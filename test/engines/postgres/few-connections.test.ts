@@ -55,8 +55,11 @@ test.each([10, 3, 1])('a role limited to %i connections serves everything', asyn
   await app.http.post('/users').send(newUserBody()).expect(201)
   for (let round = 0; round < 3; round++) await expectAllServed(app)
   if (limit === 10) return
+  await untilPasses(async () => {
+    await expectAllServed(app)
+    expect(await shortageOf(app)).toMatchObject({ status: 'short', open: limit })
+  })
   expect(app.logLines.map(({ msg }) => msg)).toContain(TOO_FEW)
-  expect(await shortageOf(app)).toMatchObject({ status: 'short', open: limit })
   // Once the server gives more, the shortage is over.
   await queryPostgres(owners, `ALTER ROLE ${new URL(url).username} CONNECTION LIMIT -1`)
   await untilPasses(async () => {
@@ -76,6 +79,7 @@ test.skipIf(!canUsePgBouncer).each([20, 10])(
     if (size === 20) return
     // A pooler refuses no connection, so that one that is not given in time tells.
     await untilPasses(async () => {
+      await Promise.all(apps.map(expectAllServed))
       const shortages = await Promise.all(apps.map(shortageOf))
       expect(shortages).toContainEqual(expect.objectContaining({ status: 'short' }))
     })
