@@ -30,6 +30,7 @@ export function openUserImport(config: Config, options: OpenImportOptions = {}) 
     const storage = await openStorageForCommand(config, {
       ifMissing: isDryRun ? 'use empty' : 'create',
       mustPersist: !isDryRun,
+      isReadOnly: isDryRun,
       isBulk: true,
     })
     closers.push(storage.close)

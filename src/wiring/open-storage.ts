@@ -33,7 +33,8 @@ export function openStorage(
   })
 }
 
-export interface CommandStorageOptions extends Pick<OpenStorageOptions, 'mustPersist' | 'isBulk'> {
+export interface CommandStorageOptions
+  extends Pick<OpenStorageOptions, 'mustPersist' | 'isBulk' | 'isReadOnly'> {
   /** What to do without a database: create it, refuse, or use an empty one that is deleted when it closes. */
   readonly ifMissing: OpenStorageOptions['ifMissing'] | 'use empty'
 }
@@ -50,7 +51,7 @@ export function openStorageForCommand(
     if (ifMissing !== 'use empty') return engine.open({ ...shared, ifMissing })
     return (await engine.exists())
       ? engine.open({ ...shared, ifMissing: 'refuse' })
-      : engineOf(EMPTY_DATABASE).open({ ...shared, ifMissing: 'create' })
+      : engineOf(EMPTY_DATABASE).open({ ...shared, ifMissing: 'create', isReadOnly: false })
   })
 }
 

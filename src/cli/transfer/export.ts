@@ -60,7 +60,7 @@ export async function exportUsers(
   const columns = [...USER_COLUMNS, ...(withDigests ? ['password_digest'] : [])]
 
   return runTask(terminal, { unit: 'users' }, async ({ progress, signal }) => {
-    const existing = { ifMissing: 'refuse', mustPersist: true } as const
+    const existing = { ifMissing: 'refuse', mustPersist: true, isReadOnly: true } as const
     const { users, close } = await openStorageForCommand(config, existing)
     let done = 0
     async function* texts(pages: AsyncIterable<readonly string[]>) {

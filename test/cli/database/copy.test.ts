@@ -1,4 +1,4 @@
-import { existsSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { newUserBody } from '../../support/builders.ts'
@@ -21,6 +21,25 @@ function copy(cwd: string, ...args: string[]) {
   return runCommand({ cwd, args: [...ARGUMENTS, ...args] })
 }
 
+test.each(
+  ['from.db', 'backup.db'].flatMap(from => [
+    [from, ['copy', '--from', from, '--to', 'to.db']],
+    [from, ['export', 'users.csv']],
+    [from, ['import', 'more.ndjson', '--dry-run']],
+  ]),
+)('%s stays as it was, to the byte, after %j', async (from, args) => {
+  const { cwd } = await place()
+  const run = (DATABASE_URL: string, ...args: string[]) =>
+    runCommand({ cwd, env: { DATABASE_URL }, args })
+  expect(await run('from.db', 'backup', 'backup.db')).toMatchObject({ code: 0 })
+  writeFileSync(join(cwd, 'more.ndjson'), '{"name": "Ann", "email": "ann@more.example.com"}\n')
+  const path = join(cwd, from)
+  const before = readFileSync(path)
+  expect(await run(from, ...args)).toMatchObject({ code: 0 })
+  expect(readFileSync(path).equals(before)).toBe(true)
+  expect(filesOf(path)).toEqual([from])
+})
+
 describe('copy', () => {
   test('copies everything and prints what it was, with --json for programs', async () => {
     const { cwd, from, to } = await place()
@@ -39,18 +58,6 @@ describe('copy', () => {
       checksum: expect.stringMatching(/^[0-9a-f]{64}$/),
       seconds: expect.any(Number),
     })
-  })
-
-  test.each(['from.db', 'backup.db'])('leaves its source %s as it was, to the byte', async from => {
-    const { cwd } = await place()
-    const backup = { cwd, env: { DATABASE_URL: 'from.db' }, args: ['backup', 'backup.db'] }
-    expect(await runCommand(backup)).toMatchObject({ code: 0 })
-    const path = join(cwd, from)
-    const before = readFileSync(path)
-    const args = ['copy', '--from', from, '--to', 'to.db']
-    expect(await runCommand({ cwd, args })).toMatchObject({ code: 0 })
-    expect(readFileSync(path).equals(before)).toBe(true)
-    expect(filesOf(path)).toEqual([from])
   })
 
   test('a service goes on with the copy: cursors, idempotency keys and ids stay right', async () => {
