@@ -174,12 +174,13 @@ END $$;
 CREATE TRIGGER users_renumbered AFTER UPDATE OF id ON users
   FOR EACH ROW WHEN (OLD.id <> NEW.id) EXECUTE FUNCTION note_renumbered_user();
 
--- A truncated table has no users, whatever the slots held before. Who follows the feed starts again.
+-- A truncated table has no users, whatever the slots held before. Who follows the feed starts again, and answers are deleted as below.
 CREATE FUNCTION note_truncated_users() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
   PERFORM note_user_changes(-coalesce(sum(user_count), 0)::bigint, 1) FROM users_summary;
   DELETE FROM user_changes;
   UPDATE user_feed SET mark = md5(random()::text || clock_timestamp()::text), forgotten_in = 0, forgotten_id = 0;
+  UPDATE idempotency_keys SET fingerprint = NULL, user_version = NULL, user_json = NULL;
   RETURN NULL;
 END $$;
 

@@ -1,7 +1,7 @@
 import { idOf, storedUser } from '../../users/stored-user.ts'
 import type { StoredUser, UserReads, UserWithDigest } from '../../users/user-repository.ts'
 import { emailKey } from '../../users/user-schemas.ts'
-import { CREATE_COLUMNS, idempotentCreateOf } from '../idempotent-creates.ts'
+import { idempotentCreateOf } from '../idempotent-creates.ts'
 import { joinCalls, joinLookups } from '../join-calls.ts'
 import type { Connections, Statement } from './postgres-connections.ts'
 
@@ -48,7 +48,7 @@ const FIND_OWNERS: Statement = {
 const FIND_KEYS: Statement = {
   name: 'find_keys',
   text: `
-    SELECT key_hash, ${CREATE_COLUMNS}
+    SELECT key_hash, fingerprint, user_json
     FROM idempotency_keys WHERE key_hash = ANY ($1::bytea[]) AND expires_at > $2`,
 }
 

@@ -1,7 +1,7 @@
 import { MAX_ID, storedUser } from '../../users/stored-user.ts'
 import type { UserReads } from '../../users/user-repository.ts'
 import { emailKey } from '../../users/user-schemas.ts'
-import { CREATE_COLUMNS, idempotentCreateOf } from '../idempotent-creates.ts'
+import { idempotentCreateOf } from '../idempotent-creates.ts'
 import type { SqliteParts } from './sqlite-statements.ts'
 
 /** A user as clients see it. It must not contain the password digest. */
@@ -32,8 +32,9 @@ const SELECT_DIGEST = `SELECT password_digest FROM users WHERE id = ?`
 
 const SELECT_EMAIL_OWNER = `SELECT id FROM users WHERE lower(email) = ?`
 
+/** REPLACE runs no trigger that deletes the answer of the user that it deletes. */
 const SELECT_KEY = `
-  SELECT ${CREATE_COLUMNS}
+  SELECT CASE WHEN EXISTS (SELECT 1 FROM users WHERE users.id = user_id) THEN fingerprint END, user_json
   FROM idempotency_keys WHERE key_hash = ? AND expires_at > ?`
 
 /** Reads of the table `users` of SQLite that take less than a millisecond. They run at once. */
