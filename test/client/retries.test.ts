@@ -328,7 +328,8 @@ test('no call leaves a timer behind', async () => {
   const call = waits.read(1, { signal: controller.signal })
   setTimeout(() => controller.abort(new Error('enough')), 10)
   await expect(call).rejects.toThrow('enough')
-  expect(timers()).toBe(before)
+  // One of an earlier test may have ended meanwhile.
+  expect(timers()).toBeLessThanOrEqual(before)
 })
 
 const page = (data: object[], next: string): Step => answer(200, { data, has_more: false, next })
