@@ -122,7 +122,8 @@ function takeEvent(position: Position, text: string): void {
   position.after = id
 }
 
-function apply(copy: Map<number, unknown>, { id, user }: Entry): void {
+/** Takes one entry of the feed over into a copy. */
+export function apply(copy: Map<number, unknown>, { id, user }: Entry): void {
   if (user === null) copy.delete(id)
   else copy.set(id, user)
 }

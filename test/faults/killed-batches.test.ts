@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { createRandom, inForm, report } from '../support/faults.ts'
+import { countByName } from '../support/json-requests.ts'
 import { createKeepAliveClient } from '../support/keep-alive-client.ts'
 import { databaseIn } from '../support/new-database.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
@@ -25,7 +26,7 @@ test('kill -9 in the middle of requests with many users leaves all or none of ea
     await Promise.all([...writing, service.end('SIGKILL')])
   }
   const service = await spawnService({ cwd, env })
-  const found = await countUsers(service)
+  const found = await countByName(service.url)
   const answered = Array.from(sent, ([name, wasAnswered]) => [name, wasAnswered, found.get(name)])
   const isWrong = ([, wasAnswered, count]: (typeof answered)[number]) =>
     count !== USERS && (wasAnswered || count !== undefined)
@@ -51,14 +52,3 @@ test('kill -9 in the middle of requests with many users leaves all or none of ea
     client.close()
   }
 })
-
-/** How many users there are of each name. */
-async function countUsers({ url }: SpawnedService): Promise<Map<string, number>> {
-  const counts = new Map<string, number>()
-  const response = await fetch(`${url}/users`, { headers: { Accept: 'application/x-ndjson' } })
-  for (const line of (await response.text()).split('\n').slice(0, -1)) {
-    const { name } = JSON.parse(line)
-    counts.set(name, (counts.get(name) ?? 0) + 1)
-  }
-  return counts
-}

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { ask, readAllUsers } from '../support/json-requests.ts'
+import { ask, countByName } from '../support/json-requests.ts'
 import type { Site } from './site.ts'
 
 /** Users in one request. */
@@ -12,6 +12,7 @@ const PAUSE_MS = 2000
 export function startBatches({ services, headers }: Site) {
   /** How many users of each name were acknowledged; `undefined` where no answer came. */
   const expected = new Map<string, number | undefined>()
+  const problems: string[] = []
   let isOver = false
 
   async function send(url: string, name: string): Promise<void> {
@@ -30,7 +31,7 @@ export function startBatches({ services, headers }: Site) {
     if (deleted.status === 200) expected.set(name, 0)
   }
 
-  async function run(problems: string[]): Promise<void> {
+  async function run(): Promise<void> {
     for (let serial = 0; !isOver; serial++) {
       const { url } = services[serial % services.length] as Site['services'][number]
       // A service may be down. Anything else than that must be an answer.
@@ -41,18 +42,13 @@ export function startBatches({ services, headers }: Site) {
     }
   }
 
-  const problems: string[] = []
-  const running = run(problems)
+  const running = run()
   return {
     /** Ends it. Returns what was wrong, and how many requests were acknowledged. */
     stop: async () => {
       isOver = true
       await running
-      const found = new Map<string, number>()
-      for (const line of (await readAllUsers(String(services[0]?.url), headers)).values()) {
-        const { name } = JSON.parse(line)
-        if (expected.has(name)) found.set(name, (found.get(name) ?? 0) + 1)
-      }
+      const found = await countByName(String(services[0]?.url), headers)
       for (const [name, count] of expected) {
         const there = found.get(name) ?? 0
         const isRight = count === undefined ? there === 0 || there === USERS : there === count

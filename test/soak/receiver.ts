@@ -1,8 +1,9 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { json } from 'node:stream/consumers'
+import { text } from 'node:stream/consumers'
 import { Webhook } from 'standardwebhooks'
+import { apply } from '../faults/followers.ts'
 import type { Posted } from '../support/webhook-receiver.ts'
 
 /** How many of a hundred messages it refuses at first. */
@@ -20,26 +21,22 @@ export async function openReceiver() {
       copy.clear()
       restarts++
     }
-    for (const { id, user } of data) {
-      if (user === null) copy.delete(id)
-      else copy.set(id, user)
-    }
+    for (const entry of data) apply(copy, entry)
   }
 
   const server = createServer(async (request, response) => {
-    const body = (await json(request)) as Posted['body']
+    const body = await text(request)
     try {
-      const headers = request.headers as Record<string, string>
-      if (secret !== undefined) new Webhook(secret).verify(JSON.stringify(body), headers)
-      if (Math.random() * 100 < REFUSED) response.writeHead(503, { 'Retry-After': '1' }).end()
-      else {
-        take(body)
-        response.writeHead(204).end()
-      }
+      if (secret !== undefined)
+        new Webhook(secret).verify(body, request.headers as Record<string, string>)
     } catch (error) {
       mistakes.push(`a webhook: ${error}`)
       response.writeHead(400).end()
+      return
     }
+    const isTaken = Math.random() * 100 >= REFUSED
+    if (isTaken) take(JSON.parse(body))
+    response.writeHead(isTaken ? 204 : 503, { 'Retry-After': '1' }).end()
   })
   server.listen(0, '127.0.0.1')
   await once(server, 'listening')

@@ -9,7 +9,7 @@ import { newUserBody } from '../support/builders.ts'
 import { withSqlite } from '../support/databases.ts'
 import { byEngine, engine } from '../support/engine.ts'
 import { openManagedApp } from '../support/management-requests.ts'
-import { insertManyUsers, LONG_END } from '../support/many-users.ts'
+import { createMany, insertManyUsers, LONG_END } from '../support/many-users.ts'
 import { parseMetrics } from '../support/metrics-text.ts'
 import { openResponse } from '../support/open-response.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
@@ -129,12 +129,10 @@ describe('GET /users as application/x-ndjson', () => {
       const app = isInMemory
         ? await openTestApp({ env: { DATABASE_URL: place } })
         : await openMany()
-      for (let batch = 0; isInMemory && batch < 12; batch++) {
-        const users = Array.from({ length: 100 }, () => newUserBody().user)
-        await app.http.post('/users').send({ users }).expect(200)
-      }
-      const all = idsOf(await usersOf(await begin(app)))
       const count = isInMemory ? 1200 : MANY
+      const users = Array.from({ length: isInMemory ? count : 0 }, () => newUserBody().user)
+      await createMany(app, users)
+      const all = idsOf(await usersOf(await begin(app)))
       expect(all).toEqual(Array.from({ length: count }, (_, nth) => nth + 1))
     },
   )

@@ -3,6 +3,7 @@ import { expect, test } from 'vitest'
 import { newUserBody } from '../../support/builders.ts'
 import { byEngine, engine, isEngine } from '../../support/engine.ts'
 import { ask } from '../../support/json-requests.ts'
+import { createMany } from '../../support/many-users.ts'
 import { databaseIn } from '../../support/new-database.ts'
 import { openTestApp, type TestApp, temporaryFolder } from '../../support/open-test-app.ts'
 import { newPostgresDatabase } from '../../support/postgres-databases.ts'
@@ -19,10 +20,10 @@ async function openPlace(count = NAMES.length) {
   const env = { DATABASE_URL: url }
   const names = Array.from({ length: count }, (_, nth) => NAMES[nth % NAMES.length] ?? '')
   const service = await openTestApp({ env })
-  for (let at = 0; at < count; at += 100) {
-    const users = names.slice(at, at + 100).map(name => newUserBody({ name }).user)
-    await service.http.post('/users').send({ users }).expect(200)
-  }
+  await createMany(
+    service,
+    names.map(name => newUserBody({ name }).user),
+  )
   await service.stop()
   const run = async (...args: string[]) => {
     const ended = await runCommand({ cwd, env, args })
