@@ -9,25 +9,19 @@ const MIN_MS = 1000
 /** A tenth more or less, so that webhooks of one receiver do not come back at once. */
 const JITTER = 0.1
 
-interface RetryOptions {
-  /** Milliseconds since the epoch. */
-  readonly now: number
-  /** The header of the failure (RFC 9110 10.2.3). */
-  readonly retryAfter: string | undefined
-  readonly random?: (() => number) | undefined
-}
+/** With jitter. */
+export const LONGEST_RETRY_MS = Math.round(MAX_MS * (1 + JITTER))
 
-/** Whole milliseconds until the next try, after a failure that `failures` others came before. */
-export function nextRetryMs(failures: number, options: RetryOptions): number {
-  const { now, retryAfter, random = Math.random } = options
+/**
+ * Whole milliseconds until the next try, after a failure that `failures` others came before. `retryAfter` is the header of the
+ * failure (RFC 9110 10.2.3), `now` in milliseconds since the epoch.
+ */
+export function nextRetryMs(failures: number, retryAfter: string | undefined, now: number): number {
   const asked = retryAfter === undefined ? undefined : parseRetryAfter(retryAfter, now)
   if (asked !== undefined) return Math.min(Math.max(asked, MIN_MS), MAX_MS)
   const step = STEPS_MS[Math.min(failures, STEPS_MS.length - 1)] ?? MAX_MS
-  return Math.round(step * (1 + JITTER * (2 * random() - 1)))
+  return Math.round(step * (1 + JITTER * (2 * Math.random() - 1)))
 }
-
-/** The longest wait, jitter included. */
-nextRetryMs.max = Math.round(MAX_MS * (1 + JITTER))
 
 /** Seconds, or a date that begins with a day of the week: `Date.parse` takes `120.5` and `-5` for dates, too. */
 function parseRetryAfter(text: string, now: number): number | undefined {

@@ -8,8 +8,7 @@ import {
   timeOf,
   type UserChanges,
 } from '../users/user-changes.ts'
-import type { createLease } from './delivery-lease.ts'
-import { nextRetryMs } from './retry-steps.ts'
+import { LONGEST_RETRY_MS, nextRetryMs } from './retry-steps.ts'
 import { type StoredWebhook, shownUrl, type WebhookProgress, type WebhookStore } from './webhook.ts'
 import { changedMessage, type Message, resetMessage, signedHeaders } from './webhook-message.ts'
 import { createSender, type Receipt } from './webhook-sender.ts'
@@ -33,11 +32,10 @@ export interface FollowerOptions {
   readonly now: () => number
   /** Milliseconds of a clock that never goes back. */
   readonly monotonicNow: () => number
-  /** From 0 to below 1. */
-  readonly random?: () => number
   /** Waits for some milliseconds, or until it is aborted. */
   readonly wait?: (ms: number, signal: AbortSignal) => Promise<unknown>
-  readonly lease: ReturnType<typeof createLease>
+  /** How long this process may still deliver; 0 or less if it may not. */
+  readonly leaseMs: () => number
   /** The name under which this process has the lease. */
   readonly holder: string
   readonly counts: Deliveries
@@ -74,14 +72,13 @@ type Outcome = Receipt & { readonly problem?: string }
 
 /** Delivers to one webhook until it is ended: all that changes of users, in order, one request at a time. */
 export function followWebhook(first: StoredWebhook, options: FollowerOptions) {
-  const { store, changes, untilNews, log, now, monotonicNow, random, lease, holder, counts } =
-    options
+  const { store, changes, untilNews, log, now, monotonicNow, leaseMs, holder, counts } = options
   const { rest, wait = sleepUntil } = options
   const sender = createSender(first.url)
   const leaving = new AbortController()
   /** Ends the wait for changes. */
   let waking = new AbortController()
-  const cutting = new AbortController()
+  let isCutOff = false
   const who = { webhook: first.name, url: shownUrl(first.url) }
   let webhook = first
   /** By the monotonic clock. */
@@ -90,7 +87,7 @@ export function followWebhook(first: StoredWebhook, options: FollowerOptions) {
   let position = positionOf(first)
 
   function untilRetry({ retryAt = 0 }: WebhookProgress): number {
-    return monotonicNow() + Math.min(Math.max(0, retryAt - now()), nextRetryMs.max)
+    return monotonicNow() + Math.min(Math.max(0, retryAt - now()), LONGEST_RETRY_MS)
   }
 
   async function work(): Promise<void> {
@@ -121,7 +118,7 @@ export function followWebhook(first: StoredWebhook, options: FollowerOptions) {
     const sentAt = monotonicNow()
     const outcome = await post(next.message)
     const postingMs = monotonicNow() - sentAt
-    if (!cutting.signal.aborted) await recordOutcome(next, outcome)
+    if (!isCutOff) await recordOutcome(next, outcome)
     const endedAt = monotonicNow()
     // At most a second, because a process that was frozen did not work meanwhile.
     const ownMs = Math.min(endedAt - beganAt - postingMs, POLL_MS)
@@ -171,7 +168,7 @@ export function followWebhook(first: StoredWebhook, options: FollowerOptions) {
   async function isTime(): Promise<boolean> {
     const of = webhook
     let hasWaited = false
-    while (monotonicNow() < retryAt || lease.remainingMs() < NEEDED_MS) {
+    while (monotonicNow() < retryAt || leaseMs() < NEEDED_MS) {
       hasWaited = true
       await pause(LOOK_MS)
       if (leaving.signal.aborted || webhook !== of) return false
@@ -184,7 +181,7 @@ export function followWebhook(first: StoredWebhook, options: FollowerOptions) {
     const headers = signedHeaders(webhook, message, now())
     const { body } = message
     return sender
-      .send({ body, headers, timeoutMs: TIMEOUT_MS, signal: cutting.signal })
+      .send({ body, headers, timeoutMs: TIMEOUT_MS })
       .catch(({ message: problem }: Error) => ({ status: 0, retryAfter: undefined, problem }))
   }
 
@@ -202,7 +199,7 @@ export function followWebhook(first: StoredWebhook, options: FollowerOptions) {
   async function recordFailure(of: StoredWebhook, outcome: Outcome): Promise<void> {
     const { status, retryAfter, problem = `it answered ${status}` } = outcome
     const isGone = status === 410
-    const waitMs = nextRetryMs(of.failures, { now: now(), retryAfter, random })
+    const waitMs = nextRetryMs(of.failures, retryAfter, now())
     const nextTryAt = monotonicNow() + waitMs
     const isRecorded = await record(of, {
       failures: of.failures + 1,
@@ -231,7 +228,7 @@ export function followWebhook(first: StoredWebhook, options: FollowerOptions) {
   }
 
   const pause = (ms: number) => wait(ms, leaving.signal)
-  const working = work().finally(sender.close)
+  const working = work()
 
   return {
     url: first.url,
@@ -254,7 +251,8 @@ export function followWebhook(first: StoredWebhook, options: FollowerOptions) {
       const ended = working.then(() => true)
       const isEnded = await Promise.race([ended, wait(timeoutMs, ending.signal).then(() => false)])
       ending.abort()
-      cutting.abort()
+      isCutOff = true
+      sender.close()
       await working
       return isEnded
     },

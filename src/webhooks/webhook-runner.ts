@@ -1,11 +1,10 @@
 import { randomUUID } from 'node:crypto'
 import { repeat } from '../platform/follow.ts'
-import { createLease } from './delivery-lease.ts'
-import type { StoredWebhook } from './webhook.ts'
+import type { Lease, StoredWebhook, WebhookStore } from './webhook.ts'
 import { type Deliveries, type FollowerOptions, followWebhook } from './webhook-follower.ts'
 
 export interface RunnerOptions
-  extends Omit<FollowerOptions, 'lease' | 'holder' | 'counts' | 'rest'> {
+  extends Omit<FollowerOptions, 'leaseMs' | 'holder' | 'counts' | 'rest'> {
   /** Whether the database is left alone for now, as long as there is no webhook. */
   readonly isIdle: () => boolean
 }
@@ -21,7 +20,7 @@ export type WebhookRunner = ReturnType<typeof startWebhooks>
 export function startWebhooks(options: RunnerOptions) {
   const { store, log, isIdle } = options
   const holder = randomUUID()
-  const lease = createLease({ ...options, holder })
+  const lease = createLease(store, holder, options.monotonicNow)
   const followers = new Map<string, ReturnType<typeof followWebhook>>()
   /** Since the start, also of those that another process delivers to by now. */
   const deliveries = new Map<string, Deliveries>()
@@ -73,7 +72,7 @@ export function startWebhooks(options: RunnerOptions) {
 
   function follow(webhook: StoredWebhook) {
     const counts = countsOf(webhook.name)
-    return followWebhook(webhook, { ...options, lease, holder, counts, rest })
+    return followWebhook(webhook, { ...options, leaseMs: lease.remainingMs, holder, counts, rest })
   }
 
   const polling = repeat({
@@ -104,6 +103,57 @@ export function startWebhooks(options: RunnerOptions) {
       await polling.close()
       await lease.release().catch(() => {})
       return ended.every(Boolean)
+    },
+  }
+}
+
+/**
+ * How long the lease lasts after its renewal began. Others count from when they first saw that renewal, so that they
+ * begin later, whatever their clocks show.
+ */
+const LEASE_MS = 14_000
+
+const RENEW_EVERY_MS = 3000
+
+/** The right to deliver, which one process of a database has at a time. No other process has the name of its `holder`. */
+function createLease(store: WebhookStore, holder: string, monotonicNow: () => number) {
+  let endsAt = Number.NEGATIVE_INFINITY
+  let seen: (Lease & { readonly firstAt: number }) | undefined
+
+  async function renew(): Promise<void> {
+    const beganAt = monotonicNow()
+    const isRenewed = await store.renewLease(holder)
+    endsAt = isRenewed ? beganAt + LEASE_MS : Number.NEGATIVE_INFINITY
+  }
+
+  /** Takes a lease that nobody has, or that was not renewed for as long as it lasts. */
+  async function takeIfFree(): Promise<void> {
+    const beganAt = monotonicNow()
+    const { holder: other, beat } = await store.lease()
+    if (seen?.holder !== other || seen.beat !== beat) {
+      seen = { holder: other, beat, firstAt: monotonicNow() }
+    }
+    const isFree = other === '' || other === holder || beganAt - seen.firstAt >= LEASE_MS
+    if (isFree && (await store.takeLease(holder, seen))) endsAt = beganAt + LEASE_MS
+  }
+
+  /** How long it may be relied on; 0 or less without it. */
+  const remainingMs = (): number => endsAt - monotonicNow()
+
+  return {
+    remainingMs,
+
+    /** Call it about once a second: it takes or renews the lease. Rejects as the store does. */
+    step: async (): Promise<void> => {
+      if (remainingMs() <= 0) await takeIfFree()
+      else if (remainingMs() <= LEASE_MS - RENEW_EVERY_MS) await renew()
+    },
+
+    /** Lets another process have it. */
+    release: async (): Promise<void> => {
+      if (remainingMs() <= 0) return
+      endsAt = Number.NEGATIVE_INFINITY
+      await store.releaseLease(holder)
     },
   }
 }

@@ -22,12 +22,7 @@ export interface SendOptions {
   readonly headers: Readonly<Record<string, string>>
   /** Until the head of the answer is there. */
   readonly timeoutMs: number
-  /** Ends it before that. */
-  readonly signal?: AbortSignal
 }
-
-/** Posts to one address, over a connection that is kept while one request follows another. */
-export type Sender = ReturnType<typeof createSender>
 
 /** Shorter than servers keep idle connections. */
 const IDLE_MS = 2000
@@ -36,7 +31,10 @@ const IDLE_MS = 2000
 const MAX_REST_BYTES = 65_536
 const REST_MS = 1000
 
-/** `resolve` looks up names, as that of `node:dns` does. */
+/**
+ * Posts to one address, over a connection that is kept while one request follows another. `resolve` looks up names, as that of
+ * `node:dns` does.
+ */
 export function createSender(address: string, { resolve = lookup } = {}) {
   const url = new URL(address)
   // Nobody looks up an address that is a number.
@@ -49,8 +47,10 @@ export function createSender(address: string, { resolve = lookup } = {}) {
     lookup: lookupAllowed(resolve),
   }
   const agent = isTls ? new HttpsAgent(agentOptions) : new HttpAgent(agentOptions)
+  let isClosed = false
 
-  function begin({ body, headers }: SendOptions, signal: AbortSignal): ClientRequest {
+  async function post(options: SendOptions, signal: AbortSignal): Promise<IncomingMessage> {
+    const { body, headers } = options
     const request = (isTls ? httpsRequest : httpRequest)(url, {
       method: 'POST',
       agent,
@@ -62,62 +62,59 @@ export function createSender(address: string, { resolve = lookup } = {}) {
         ...headers,
       },
     })
-    return request.end(body)
+    try {
+      return await headOfAnswer(request.end(body))
+    } catch (error) {
+      // The other side has closed a connection that was kept.
+      const isStale = (error as NodeJS.ErrnoException).code === 'ECONNRESET' && request.reusedSocket
+      if (!isStale || isClosed) throw error
+      return post(options, signal)
+    }
   }
 
   return {
     /** Rejects with the reason in words if there is no answer. */
-    send: (options: SendOptions): Promise<Receipt> =>
-      new Promise((resolve, reject) => {
-        const { timeoutMs, signal } = options
-        const ending = new AbortController()
-        const end = (reason: unknown) => ending.abort(reason)
-        let timer = setTimeout(() => end(new Error(`no answer in ${timeoutMs} ms`)), timeoutMs)
-        const leave = () => end(signal?.reason)
-        signal?.addEventListener('abort', leave)
-        const attempt = (isRepeated: boolean): void => {
-          const request = begin(options, ending.signal)
-          let isDone = true
-          const keep = ({ statusCode = 0, headers }: IncomingMessage) =>
-            resolve({ status: statusCode, retryAfter: headers['retry-after'] })
-          request.on('response', response => {
-            keep(response)
-            // Nobody needs the rest.
-            let restBytes = 0
-            const cutOff = () => request.destroy()
-            response
-              .on('error', () => {})
-              .on('data', ({ length }: Buffer) => {
-                restBytes += length
-                if (restBytes > MAX_REST_BYTES) cutOff()
-              })
-            clearTimeout(timer)
-            timer = setTimeout(cutOff, REST_MS)
-          })
-          // Of 101, which nobody has asked for.
-          request.on('upgrade', (response, socket) => {
-            keep(response)
-            socket.destroy()
-          })
-          request.on('error', (error: NodeJS.ErrnoException) => {
-            // The other side has closed a connection that was kept.
-            isDone = isRepeated || !request.reusedSocket || error.code !== 'ECONNRESET'
-            if (isDone) reject(ending.signal.aborted ? ending.signal.reason : error)
-            else attempt(true)
-          })
-          request.on('close', () => {
-            if (!isDone) return
-            clearTimeout(timer)
-            signal?.removeEventListener('abort', leave)
-          })
-        }
-        if (signal?.aborted) leave()
-        if (isRefusedAddress(literal)) end(refusal(literal))
-        attempt(false)
-      }),
+    send: async (options: SendOptions): Promise<Receipt> => {
+      const { timeoutMs } = options
+      if (isRefusedAddress(literal)) throw refusal(literal)
+      const signal = AbortSignal.timeout(timeoutMs)
+      const { statusCode: status = 0, headers } = await post(options, signal).catch(error => {
+        throw signal.aborted ? new Error(`no answer in ${timeoutMs} ms`) : error
+      })
+      return { status, retryAfter: headers['retry-after'] }
+    },
 
-    close: (): void => agent.destroy(),
+    /** Cuts off the request that runs. */
+    close: (): void => {
+      isClosed = true
+      agent.destroy()
+    },
   }
+}
+
+/** Takes the head, and drops the rest, which nobody needs. */
+function headOfAnswer(request: ClientRequest): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    request.on('error', reject)
+    request.on('response', response => {
+      resolve(response)
+      const cutOff = () => request.destroy()
+      const timer = setTimeout(cutOff, REST_MS)
+      request.on('close', () => clearTimeout(timer))
+      let restBytes = 0
+      response
+        .on('error', () => {})
+        .on('data', ({ length }: Buffer) => {
+          restBytes += length
+          if (restBytes > MAX_REST_BYTES) cutOff()
+        })
+    })
+    // Of 101, which nobody has asked for.
+    request.on('upgrade', (response, socket) => {
+      resolve(response)
+      socket.destroy()
+    })
+  })
 }
 
 const REFUSED = new BlockList()

@@ -20,7 +20,19 @@ function resolverTo(...addresses: string[]): typeof lookup {
   return resolve as unknown as typeof lookup
 }
 
-describe('a name', () => {
+describe('an address', () => {
+  test.each([
+    '169.254.169.254',
+    '[fe80::1]',
+    '[::ffff:169.254.1.1]',
+    '0.0.0.0',
+    '[::]',
+    '224.0.0.1',
+  ])('%s is refused', async host => {
+    const sender = createSender(`http://${host}:9/`)
+    await expect(sender.send(REQUEST)).rejects.toThrow('is an address that webhooks may not have')
+  })
+
   test.each([
     ['169.254.169.254'],
     ['127.0.0.1', 'fe80::1%lo'],
@@ -32,7 +44,7 @@ describe('a name', () => {
     ['::'],
     ['ff02::1'],
     ['239.1.2.3'],
-  ])('that leads to %s is refused after it was resolved', async (...addresses) => {
+  ])('whose name leads to %s is refused after it was resolved', async (...addresses) => {
     const { url, posted } = await openReceiver()
     const { port } = new URL(url)
     const sender = createSender(`http://receiver.example:${port}`, {
@@ -42,7 +54,7 @@ describe('a name', () => {
     expect(posted).toEqual([])
   })
 
-  test('that leads to this machine or to a private network is not', async () => {
+  test('of this machine or of a private network is not', async () => {
     const { url, posted } = await openReceiver()
     const { port } = new URL(url)
     const resolve = resolverTo('127.0.0.1')
