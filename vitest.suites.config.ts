@@ -14,7 +14,7 @@ const OF_EACH_ENGINE = [
 const OF_ONE_ENGINE = [
   // They open no database, or one of SQLite by its path.
   'test/{access/{api-key,key-ring},limits/{counter-stores,failing-store,matching},ops/line-writer}.test.ts',
-  'test/{limits/rules,users/passwords}/**',
+  'test/users/passwords/**',
   'test/users/{cursor,user-schemas,user-service,words}.test.ts',
   'test/security/{docs,patterns}.test.ts',
   // They are about what happens before a database is asked, or about what a process counts by itself.

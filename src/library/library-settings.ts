@@ -84,13 +84,15 @@ export async function readLibrarySettings(settings: UserRecordsSettings): Promis
     all.push('LIMITS and LIMITS_FILE were both given; rules come from one of them')
   }
   // Imported only if there are rules, as in `wiring/own-limits.ts`.
-  const checked =
-    rules === undefined
-      ? undefined
-      : (await import('../limits/kinds/checked-limits.ts')).checkLimits(rules)
-  if (checked && 'mistakes' in checked) all.push(...checked.mistakes.map(line => `LIMITS: ${line}`))
-  if (all.length > 0) throw new OperatorError(all)
-  return { config, limits: checked && 'limits' in checked ? checked.limits : undefined }
+  const load = () => import('../limits/kinds/load-limits.ts')
+  try {
+    const limits = rules === undefined ? undefined : (await load()).checkLimits(rules)
+    if (all.length === 0) return { config, limits }
+  } catch (error) {
+    if (!(error instanceof OperatorError)) throw error
+    all.push(...error.problems.map(line => `LIMITS: ${line}`))
+  }
+  throw new OperatorError(all)
 }
 
 function whyNot(name: string, value: unknown): string | undefined {

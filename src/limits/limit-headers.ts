@@ -27,18 +27,13 @@ function headersOf(shown: ReadonlyMap<LimitRule, LimitState>, now: number) {
   let policy = ''
   for (const [rule, { limit, count = 0, resetTime, windowMs, key = '' }] of shown) {
     const item = `${left === '' ? '' : ', '}${quotedName(rule.name)}; `
-    left += `${item}r=${Math.max(limit - count, 0)}; t=${secondsUntil(resetTime, now)}`
+    left += `${item}r=${Math.max(limit - count, 0)}; t=${wholeSeconds(resetTime.getTime() - now)}`
     policy += `${item}q=${limit}; w=${Math.ceil(windowMs / 1000)}; pk=:${partitionOf(key)}:`
   }
   return left === '' ? undefined : { RateLimit: left, 'RateLimit-Policy': policy }
 }
 
 /** At least 1: a client that is sent 0 retries immediately and is denied again. */
-export function secondsUntil(end: Date, now: number): number {
-  return wholeSeconds(end.getTime() - now)
-}
-
-/** At least 1, for the same reason. */
 export function wholeSeconds(ms: number): number {
   return Math.max(1, Math.ceil(ms / 1000))
 }

@@ -4,7 +4,7 @@ import { rateLimit } from 'express-rate-limit'
 import { type ErrorDetails, ServiceError } from '../errors.ts'
 import { fixedHeaders } from '../http/reply.ts'
 import { counterText } from './counter-store.ts'
-import { hideLimit, secondsUntil, showLimit } from './limit-headers.ts'
+import { hideLimit, showLimit, wholeSeconds } from './limit-headers.ts'
 import type { RuleInForce } from './rule-in-force.ts'
 import { type LimitRule, ruleText } from './rules/compiled-rule.ts'
 import { factsOf, type LimitState } from './rules/request-facts.ts'
@@ -107,7 +107,7 @@ function decideByCount(inForce: LimitInForce) {
     if (!hasHeaders) showLimit(rule, state, steadyNow())
     // The key without what only the store needs.
     request.rateLimit = { limit, used: count, remaining: 0, resetTime, key }
-    const retryAfter = String(secondsUntil(resetTime, steadyNow()))
+    const retryAfter = String(wholeSeconds(resetTime.getTime() - steadyNow()))
     deny(state, canFit ? { 'Retry-After': retryAfter } : {}, response, error => {
       if (error === undefined) {
         if (!hasHeaders) hideLimit(rule, state, steadyNow())

@@ -121,7 +121,7 @@ export function putInForce<Rule extends CompiledRule & Partial<CompiledCounter>>
       return
     }
     tally.refused += amount
-    tally.clients?.add(key ?? factsOf(request).ipKey)
+    tally.clients.add(key ?? factsOf(request).ipKey)
   }
 
   return {

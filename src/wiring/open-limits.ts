@@ -9,7 +9,6 @@ import { loadLimits } from '../limits/kinds/load-limits.ts'
 import { findWarnings } from '../limits/kinds/rule-warnings.ts'
 import { createLimitLog } from '../limits/limit-log.ts'
 import { createMemoryCounterStore } from '../limits/memory-counter-store.ts'
-import { createRefusedClients } from '../limits/refused-clients.ts'
 import type { LimitsReport } from '../limits/rule-report.ts'
 import { openAll } from '../platform/open-all.ts'
 import type { Opened } from './open-storage.ts'
@@ -42,10 +41,6 @@ export function openLimits(options: LimitsOptions) {
     closers.push(bans.close)
     const limiter = createLimiter({
       ...{ limits, store, bans, log: limitLog, now: clocks.now, steadyNow: clocks.steadyNow },
-      // Only operators see them.
-      ...(config.managementPort !== undefined && {
-        openClients: () => createRefusedClients(monotonicNow),
-      }),
     })
     return {
       limiter,

@@ -148,16 +148,6 @@ describe('several rules', () => {
   })
 })
 
-test('the dry run of a rule bans nobody by another rule, whatever its name', async () => {
-  const trial = { ...ONCE, dryRun: true }
-  const other = { ...ONCE, name: 'login (dry run)', path: '/other' }
-  await app.startOver({ bans: [trial, other] })
-  expect(await app.statusOf('POST /login')).toBe(404)
-  expect(await denialOf(app)).toEqual(PASSED)
-  expect(await app.statusOf('POST /other')).toBe(404)
-  expect(await denialOf(app)).toEqual([403, '3600'])
-})
-
 test('the log has a line at warn when a ban begins, and its rule and end in the line of each refused request', async () => {
   await app.startOver({ bans: [{ ...LOGIN, maxretry: 2 }] })
   const banEndsAt = new Date(app.clock.now() + HOUR).toISOString()

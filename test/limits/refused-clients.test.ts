@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { createRefusedClients } from '../../src/limits/refused-clients.ts'
+import { createRefusedClients } from '../../src/limits/rule-report.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { MINUTE } from '../support/limited-app.ts'
 

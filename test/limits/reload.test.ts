@@ -4,9 +4,10 @@ import { runInNewContext } from 'node:vm'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { watchReloads } from '../../src/cli/serve/signals.ts'
 import { NO_LIMITS } from '../../src/limits/kinds/kinds.ts'
+import { checkLimits } from '../../src/limits/kinds/load-limits.ts'
 import { beginPost } from '../support/begin-post.ts'
 import { MINUTE, openLimitedApp, shareLimitedApp } from '../support/limited-app.ts'
-import { compileLimits, openLimiter } from '../support/open-limiter.ts'
+import { openLimiter } from '../support/open-limiter.ts'
 import { openTestApp } from '../support/open-test-app.ts'
 import { CLOSING } from '../support/raw-request.ts'
 import { until } from '../support/until.ts'
@@ -212,12 +213,12 @@ test('the rules in force keep no rules of an earlier reload', async () => {
   const collectGarbage = runInNewContext('gc')
   const { limiter } = await openLimiter({}, undefined)
   const begin = () => {
-    const rules = compileLimits({ blocklist: [{ path: '/a' }], rateLimits: [{ to: 1, within: 1 }] })
+    const rules = checkLimits({ blocklist: [{ path: '/a' }], rateLimits: [{ to: 1, within: 1 }] })
     limiter.replace(rules)
     return new WeakRef(rules)
   }
   const earlier = begin()
-  for (const rules of [compileLimits({ track: [{}] }), NO_LIMITS]) limiter.replace(rules)
+  for (const rules of [checkLimits({ track: [{}] }), NO_LIMITS]) limiter.replace(rules)
   // One collection may leave what the machine's stack still seems to name.
   await until(() => {
     collectGarbage()

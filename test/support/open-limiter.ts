@@ -3,22 +3,15 @@ import pino from 'pino'
 import { onTestFinished } from 'vitest'
 import { openBanList } from '../../src/limits/ban-list.ts'
 import type { CounterStore } from '../../src/limits/counter-store.ts'
-import { checkLimits } from '../../src/limits/kinds/checked-limits.ts'
 import type { LimitsFile } from '../../src/limits/kinds/define-limits.ts'
 import { createLimiter } from '../../src/limits/kinds/limiter.ts'
+import { checkLimits } from '../../src/limits/kinds/load-limits.ts'
 import { createLimitLog } from '../../src/limits/limit-log.ts'
 import { temporaryFolder } from './open-test-app.ts'
 import { openSqliteStored } from './stored.ts'
 
 const fail = () => {
   throw new Error('the bans failed')
-}
-
-/** Rules as the service checks them. */
-export function compileLimits(limits: LimitsFile) {
-  const checked = checkLimits(limits)
-  if ('mistakes' in checked) throw new Error(checked.mistakes.join())
-  return checked.limits
 }
 
 /** Limits without a service, whose counts are in this store. */
@@ -31,7 +24,7 @@ export async function openLimiter(limits: LimitsFile, store: CounterStore | unde
   const bans = await openBanList({ store: banStore, monotonicNow: now, ...reports })
   onTestFinished(() => bans.close())
   const limiter = createLimiter({
-    ...{ limits: compileLimits(limits), store, bans, now, steadyNow: now },
+    ...{ limits: checkLimits(limits), store, bans, now, steadyNow: now },
     log: createLimitLog({ log, monotonicNow: now }),
   })
   return { limiter, messages }

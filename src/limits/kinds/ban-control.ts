@@ -12,23 +12,11 @@ import {
 } from '../ban-store.ts'
 import { forgetStrikes, type StrikeOptions } from '../counter-store.ts'
 import type { LimitLog } from '../limit-log.ts'
-import type { CompiledBan } from './kinds.ts'
+import type { Compiled } from './kinds.ts'
 import type { Limiter } from './limiter.ts'
 
 /** What operators do with the bans of a running service. */
-export interface BanControl {
-  /** Now, by the clock of the bans and by the wall clock. */
-  moment(): Promise<Moment>
-  /** Also those that this process has just made. */
-  list(query: BanQuery): Promise<BanPage>
-  /**
-   * Bans a client. Once this resolves, this process obeys the ban. The log line has the id of the request, as that of `lift`.
-   * Throws `validation_failed`.
-   */
-  add(order: BanOrder, requestId?: string): Promise<Ban>
-  /** Lifts bans. Once this resolves, this process has forgotten them and their strikes. Returns how many were in force. */
-  lift(selection: BanSelection, requestId?: string): Promise<number>
-}
+export type BanControl = ReturnType<typeof createBanControl>
 
 export interface BanControlOptions {
   readonly banStore: BanStore
@@ -46,8 +34,9 @@ export interface BanControlOptions {
 const FORGOTTEN_AT_ONCE = 1000
 
 /** Changes the store as the commands do. This process obeys the change at once. */
-export function createBanControl({ banStore, wallNow, limits }: BanControlOptions): BanControl {
-  const moment = async () => ({
+export function createBanControl({ banStore, wallNow, limits }: BanControlOptions) {
+  /** Now, by the clock of the bans and by the wall clock. */
+  const moment = async (): Promise<Moment> => ({
     now: limits?.bans.now() ?? (await banStore.now()),
     wallNow: wallNow(),
   })
@@ -55,12 +44,17 @@ export function createBanControl({ banStore, wallNow, limits }: BanControlOption
   return {
     moment,
 
-    list: async query => {
+    /** Also those that this process has just made. */
+    list: async (query: BanQuery): Promise<BanPage> => {
       await limits?.bans.saved()
       return banStore.list(query)
     },
 
-    add: async (order, requestId) => {
+    /**
+     * Bans a client. Once this resolves, this process obeys the ban. The log line has the id of the request, as that of `lift`.
+     * Throws `validation_failed`.
+     */
+    add: async (order: BanOrder, requestId?: string): Promise<Ban> => {
       const isCounting = limits?.store !== undefined
       const checked = checkBanOrder(order, limits?.limiter.banRules(), isCounting)
       if ('mistakes' in checked) throw orderRefused(checked.mistakes)
@@ -75,7 +69,8 @@ export function createBanControl({ banStore, wallNow, limits }: BanControlOption
       return ban
     },
 
-    lift: async (selection, requestId) => {
+    /** Lifts bans. Once this resolves, this process has forgotten them and their strikes. Returns how many were in force. */
+    lift: async (selection: BanSelection, requestId?: string): Promise<number> => {
       await limits?.bans.saved()
       const lifted = await banStore.lift(selection)
       if (limits === undefined) return lifted.length
@@ -101,10 +96,9 @@ export interface BanOrder {
   readonly for?: unknown
 }
 
-/** Why such an order is refused. */
-export interface BanMistake {
+/** Why such an order is refused, as in `must be a string`. */
+interface BanMistake {
   readonly field: keyof BanOrder
-  /** What is wrong, as in `must be a string`. */
   readonly message: string
 }
 
@@ -115,11 +109,11 @@ export interface BanMistake {
  */
 export function checkBanOrder(
   order: BanOrder,
-  bans: readonly CompiledBan[] | undefined,
+  bans: readonly Compiled<'bans'>[] | undefined,
   isCounting: boolean,
 ): { readonly ban: Omit<Ban, 'endsAt'> } | { readonly mistakes: readonly BanMistake[] } {
   const mistakes: BanMistake[] = []
-  const refuse = (field: BanMistake['field'], message: string): undefined =>
+  const refuse = (field: keyof BanOrder, message: string): undefined =>
     void mistakes.push({ field, message })
 
   function findText(field: 'rule' | 'client'): string | undefined {
@@ -128,7 +122,7 @@ export function checkBanOrder(
     return typeof value === 'string' ? value : refuse(field, 'must be a string')
   }
 
-  function findRule(): CompiledBan | undefined {
+  function findRule(): Compiled<'bans'> | undefined {
     if (bans === undefined) {
       return refuse(
         'rule',
@@ -160,7 +154,7 @@ export function checkBanOrder(
   }
   if (rule === undefined || clientKey === undefined || lastsMs === undefined || mistakes.length > 0)
     return { mistakes }
-  return { ban: { rule: rule.name.toWellFormed(), clientKey, lastsMs: Math.ceil(lastsMs) } }
+  return { ban: { rule: rule.name, clientKey, lastsMs: Math.ceil(lastsMs) } }
 }
 
 function orderRefused(mistakes: readonly BanMistake[]): ServiceError {

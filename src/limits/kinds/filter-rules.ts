@@ -1,73 +1,66 @@
-import type { RequestHandler } from 'express'
-import { z } from 'zod'
+import type { RequestHandler, Response } from 'express'
 import { ServiceError } from '../../errors.ts'
 import { ownCopy } from '../../platform/memoize.ts'
 import { forgetStrikes } from '../counter-store.ts'
 import { wholeSeconds } from '../limit-headers.ts'
-import { onceAnswered } from '../once-answered.ts'
 import type { MatchHandler, RuleInForce } from '../rule-in-force.ts'
-import {
-  answered,
-  byAddress,
-  type CompiledRule,
-  compileFilter,
-  type FilterShape,
-  filterShape,
-  type InputOf,
-  misfit,
-} from '../rules/compiled-rule.ts'
-import type { LimitState } from '../rules/request-facts.ts'
-import { count, duration } from '../rules/rule-values.ts'
-import { BLOCKED } from './blocklist-rule.ts'
+import { factsOf, type LimitState } from '../rules/request-facts.ts'
+import type { Compiled } from './kinds.ts'
 
-const shape = {
-  maxretry: count,
-  findtime: duration,
-  bantime: duration,
-  by: byAddress,
-  /** Whether matching requests pass until the ban (`allow2ban`, the default) or each gets 403. */
-  mode: z.enum(['allow2ban', 'fail2ban'], 'must be "allow2ban" or "fail2ban"').optional(),
+/** The handler of a safelist rule: what matches skips the rest of the chain, and the limits of its route. */
+export function passSafely({ onMatch, tallyPass, publish }: RuleInForce): RequestHandler {
+  return onMatch((state, _response, next) => {
+    factsOf(state.request).isSafe = true
+    tallyPass()
+    publish(state)
+    next('router')
+  })
 }
 
-export type BanRule = InputOf<FilterShape & typeof answered & typeof shape>
+/** Made once, so that a flood of denied requests does not create an error for each. */
+const BLOCKED = new ServiceError('blocked')
 
-/** After `maxretry` matching requests a client gets 403 for `bantime`. */
-export const bans = {
-  type: 'ban',
-  schema: z
-    .strictObject({ ...filterShape, ...answered, ...shape })
-    .refine(
-      rule => rule.status === undefined || rule.mode !== 'fail2ban',
-      misfit(
-        'status',
-        'cannot be given together with mode "fail2ban", which denies before the answer is known',
-      ),
-    )
-    .transform(rule => ({
-      ...compileFilter(rule),
-      /** Those of the answers that count; `undefined` if a request counts before it is answered. */
-      statuses: rule.status,
-      by: rule.by,
-      limit: rule.maxretry,
-      windowMs: rule.findtime,
-      banMs: rule.bantime,
-      /** Whether each match is denied, not only the requests of a banned client. */
-      deniesStrikes: rule.mode === 'fail2ban',
-    })),
-} as const
+/** The handler of a blocklist rule: what matches is `blocked`. */
+export function block({ rule, tally, onMatch, refuse }: RuleInForce): RequestHandler {
+  return onMatch((state, _response, next) => {
+    tally.counted++
+    refuse(state)
+    next(rule.isDryRun ? undefined : BLOCKED)
+  })
+}
 
-type Rule = CompiledRule & z.output<typeof bans.schema>
+const TRACKED = { level: 'info', message: 'request tracked' } as const
+
+/** The handler of a track: reports what matches, with a limit only what is over it. */
+export function track(inForce: RuleInForce<Compiled<'track'>>): RequestHandler {
+  const { rule, onMatch, count, tallyPass, publish, writeLine } = inForce
+  const { statuses } = rule
+
+  async function report(state: LimitState): Promise<void> {
+    // Without a limit every match is reported, as if it were the first over a limit of 0.
+    const counted = 'limit' in rule ? await count(state) : 1
+    if (counted === undefined) return
+    tallyPass()
+    if (counted <= state.limit) return
+    publish(state)
+    if (counted === state.limit + 1) writeLine(TRACKED, state)
+  }
+
+  return onMatch(async (state, response, next) => {
+    if (statuses === undefined) await report(state)
+    else onceAnswered(response, statuses, () => void report(state))
+    next()
+  })
+}
 
 const BANNED = { level: 'warn', message: 'client banned' } as const
 
 /** The two handlers of a ban rule. */
-export function handleBans(inForce: RuleInForce<Rule>) {
+export function handleBans(inForce: RuleInForce<Compiled<'bans'>>) {
   const { rule, tally, bans, now } = inForce
   const { keyOf, stateOf, onMatch, count, refuse, tallyPass, publish, writeLine } = inForce
   const { isDryRun, banMs, limit, statuses, deniesStrikes } = rule
-  // Well-formed, because the database replaces lone surrogates.
-  const name = rule.name.toWellFormed()
-  const idOf = (clientKey: string) => ({ rule: name, clientKey, isDryRun })
+  const idOf = (clientKey: string) => ({ rule: rule.name, clientKey, isDryRun })
   const endsAt = (remainingMs: number) => new Date(now() + remainingMs).toISOString()
 
   /** Milliseconds until the ban of a client ends; `undefined` without one. */
@@ -163,4 +156,25 @@ export function handleBans(inForce: RuleInForce<Rule>) {
 function banned(remainingMs: number): ServiceError {
   const headers = { 'Retry-After': String(wholeSeconds(remainingMs)) }
   return new ServiceError('blocked', { headers })
+}
+
+/**
+ * Does some work once a request is answered with one of these statuses: when its response is sent, or when its status is decided
+ * after its client has left. A client may hang up during a slow check of a password, and is counted all the same.
+ */
+function onceAnswered(response: Response, statuses: ReadonlySet<number>, work: () => void): void {
+  const answer = (status: number) => {
+    if (statuses.has(status)) work()
+  }
+  response.once('finish', () => answer(response.statusCode))
+  response.once('close', () => {
+    if (response.writableFinished) return
+    if (response.headersSent) return answer(response.statusCode)
+    const { writeHead } = response
+    response.writeHead = ((...args: Parameters<typeof writeHead>) => {
+      response.writeHead = writeHead
+      answer(args[0])
+      return response.writeHead(...args)
+    }) as typeof writeHead
+  })
 }

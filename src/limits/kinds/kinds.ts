@@ -1,22 +1,205 @@
-import type { z } from 'zod'
+import { z } from 'zod'
+import { ACTIONS } from '../../http/actions.ts'
+import { isObject } from '../../platform/json.ts'
 import type { RuleType } from '../rules/compiled-rule.ts'
-import { bans } from './ban-rule.ts'
-import { blocklist } from './blocklist-rule.ts'
-import type { LimitsFile } from './define-limits.ts'
-import { rateLimits } from './rate-limit-rule.ts'
-import { safelist } from './safelist-rule.ts'
-import { throttle } from './throttle-rule.ts'
-import { track } from './track-rule.ts'
+import { combineMatchers, type MatchTests, matchShape } from '../rules/matchers.ts'
+import {
+  actions,
+  answer,
+  count,
+  countOrFunction,
+  duration,
+  durationOrFunction,
+  flag,
+  key,
+  ruleName,
+  statuses,
+} from '../rules/rule-values.ts'
+
+/**
+ * What a rule of the file has by a shape. Editors show the comments on its keys, as long as the declaration of the shape itself
+ * has them: those of keys from another file are lost in it.
+ */
+type InputOf<Shape extends z.ZodRawShape> = z.input<z.ZodObject<Shape>>
+
+const named = {
+  /** Unique among the rules of its kind. The default is the place of the rule, as in `throttle[0]`. */
+  name: ruleName.optional(),
+}
+
+const dryRun = {
+  /** Counts, and reports what the rule would do, but lets the request pass. */
+  dryRun: flag.optional(),
+}
+
+/** All keys that are given must match; a rule without any matches every request. */
+export type Matching = InputOf<typeof matchShape>
+
+const filterShape = { ...named, ...matchShape, ...dryRun }
+
+type FilterShape = typeof named & typeof matchShape & typeof dryRun
+
+/** Of rules that can wait for the answer. */
+const answered = {
+  /** From 200 to 599: a matching request counts once its answer has one of these statuses, and not before. */
+  status: statuses.optional(),
+}
+
+const byAddress = key({ withBody: false }).prefault('ip')
+
+export type SafelistRule = InputOf<typeof named & typeof matchShape>
+
+export type FilterRule = InputOf<FilterShape>
+
+const banShape = {
+  maxretry: count,
+  findtime: duration,
+  bantime: duration,
+  by: byAddress,
+  /** Whether matching requests pass until the ban (`allow2ban`, the default) or each gets 403. */
+  mode: z.enum(['allow2ban', 'fail2ban'], 'must be "allow2ban" or "fail2ban"').optional(),
+}
+
+export type BanRule = InputOf<FilterShape & typeof answered & typeof banShape>
+
+const throttleShape = {
+  /** How many requests of a key pass in each period. */
+  limit: count,
+  period: duration,
+  by: byAddress,
+  with: answer.optional(),
+}
+
+export type ThrottleRule = InputOf<FilterShape & typeof throttleShape>
+
+const trackShape = {
+  limit: count.optional(),
+  period: duration.optional(),
+  by: byAddress,
+}
+
+export type TrackRule = InputOf<FilterShape & typeof answered & typeof trackShape>
+
+const rateLimitShape = {
+  to: countOrFunction,
+  within: durationOrFunction,
+  only: actions.optional(),
+  except: actions.optional(),
+  by: key({ withBody: true }).prefault('ip'),
+  with: answer.optional(),
+}
+
+export type RateLimitRule = InputOf<typeof named & typeof rateLimitShape & typeof dryRun>
+
+/** What a limits file may hold. Functions of the request and RegExp are for modules only, not for JSON. */
+export interface LimitsFile {
+  /** Limits on the routes of users, asked in this order. */
+  readonly rateLimits?: readonly RateLimitRule[]
+  /** Matching requests pass, and no other rule applies to them. */
+  readonly safelist?: readonly SafelistRule[]
+  /** Matching requests get 403. */
+  readonly blocklist?: readonly FilterRule[]
+  /** After `maxretry` matching requests a client gets 403 for `bantime`. */
+  readonly bans?: readonly BanRule[]
+  /** Matching requests over the limit get 429. */
+  readonly throttle?: readonly ThrottleRule[]
+  /** Matching requests pass and are reported. */
+  readonly track?: readonly TrackRule[]
+}
 
 /** The kinds of rules, in the order in which a request meets them: the type of a rule, and what checks and compiles it. */
 export const KINDS = {
-  safelist,
-  blocklist,
-  bans,
-  throttle,
-  track,
-  rateLimits,
-} as const satisfies Record<keyof LimitsFile, { readonly type: RuleType }>
+  safelist: {
+    type: 'safelist',
+    schema: z.strictObject({ ...named, ...matchShape }).transform(compileFilter),
+  },
+  blocklist: {
+    type: 'blocklist',
+    schema: z.strictObject(filterShape).transform(compileFilter),
+  },
+  bans: {
+    type: 'ban',
+    schema: z
+      .strictObject({ ...filterShape, ...answered, ...banShape })
+      .refine(
+        rule => rule.status === undefined || rule.mode !== 'fail2ban',
+        misfit(
+          'status',
+          'cannot be given together with mode "fail2ban", which denies before the answer is known',
+        ),
+      )
+      .transform(rule => ({
+        ...compileFilter(rule),
+        /** Those of the answers that count; `undefined` if a request counts before it is answered. */
+        statuses: rule.status,
+        by: rule.by,
+        limit: rule.maxretry,
+        windowMs: rule.findtime,
+        banMs: rule.bantime,
+        /** Whether each match is denied, not only the requests of a banned client. */
+        deniesStrikes: rule.mode === 'fail2ban',
+      })),
+  },
+  throttle: {
+    type: 'throttle',
+    schema: z.strictObject({ ...filterShape, ...throttleShape }).transform(rule => ({
+      ...compileFilter(rule),
+      by: rule.by,
+      limit: rule.limit,
+      windowMs: rule.period,
+      answer: rule.with,
+    })),
+  },
+  track: {
+    type: 'track',
+    schema: z
+      .strictObject({ ...filterShape, ...answered, ...trackShape })
+      .refine(
+        rule => rule.limit === undefined || rule.period !== undefined,
+        misfit('period', 'must be given with limit'),
+      )
+      .refine(
+        rule => rule.period === undefined || rule.limit !== undefined,
+        misfit('limit', 'must be given with period'),
+      )
+      .transform(rule => {
+        const { limit, period: windowMs, by, status } = rule
+        const checked = { ...compileFilter(rule), statuses: status }
+        if (limit === undefined || windowMs === undefined) return checked
+        return { ...checked, by, limit, windowMs }
+      }),
+  },
+  rateLimits: {
+    type: 'rateLimit',
+    schema: z
+      .strictObject({ ...named, ...rateLimitShape, ...dryRun })
+      .refine(
+        rule => rule.only === undefined || rule.except === undefined,
+        misfit('except', 'cannot be given together with only'),
+      )
+      .transform(({ only = ACTIONS, except = [], ...rule }) => ({
+        ...compileFilter({ dryRun: rule.dryRun }),
+        actions: only.filter(action => !except.includes(action)),
+        by: rule.by,
+        limit: rule.to,
+        windowMs: rule.within,
+        answer: rule.with,
+      })),
+  },
+} as const satisfies Record<keyof LimitsFile, { type: RuleType; schema: z.ZodType }>
+
+/** For `refine`: a key that does not fit to the others, which is checked even if one of them is wrong. */
+function misfit(key: string, error: string) {
+  return { path: [key], error, when: ({ value }: { readonly value: unknown }) => isObject(value) }
+}
+
+/** What is compiled for each kind. */
+function compileFilter({
+  dryRun = false,
+  ...tests
+}: MatchTests & { dryRun?: boolean | undefined }) {
+  return { isDryRun: dryRun, matches: combineMatchers(tests) }
+}
 
 type Kinds = typeof KINDS
 
@@ -25,17 +208,16 @@ export type RuleKind = keyof Kinds
 
 export const RULE_KINDS = Object.keys(KINDS) as RuleKind[]
 
-type Compiled<Kind extends RuleKind> = z.output<Kinds[Kind]['schema']> & {
+/** A rule of a kind, checked and compiled. */
+export type Compiled<Kind extends RuleKind> = z.output<Kinds[Kind]['schema']> & {
   readonly type: Kinds[Kind]['type']
   readonly name: string
   /** As written in the file, to describe and compare it. */
   readonly source: z.input<Kinds[Kind]['schema']>
 }
 
-/** The rules of a limits file, checked and compiled, by their kind. Functions in them may throw. */
+/** The rules of a limits file, by their kind. Functions in them may throw. */
 export type CheckedLimits = { readonly [Kind in RuleKind]-?: readonly Compiled<Kind>[] }
-
-export type CompiledBan = Compiled<'bans'>
 
 /** The keys that a rule of a kind may have. */
 export function keysOf(kind: RuleKind): readonly string[] {

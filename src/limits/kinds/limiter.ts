@@ -4,16 +4,12 @@ import type { RequestHandler } from 'express'
 import { ACTIONS, type Action } from '../../http/actions.ts'
 import type { SplitRequest } from '../../http/router.ts'
 import { limitMany, limitRequests } from '../limit-requests.ts'
-import type { RefusedClients } from '../refused-clients.ts'
 import { putInForce, type Shared, type Tally } from '../rule-in-force.ts'
-import type { RuleReport } from '../rule-report.ts'
+import { createRefusedClients, type RuleReport } from '../rule-report.ts'
 import { type CompiledRule, ruleText } from '../rules/compiled-rule.ts'
 import { factsOf } from '../rules/request-facts.ts'
-import { handleBans } from './ban-rule.ts'
-import { block } from './blocklist-rule.ts'
+import { block, handleBans, passSafely, track as trackMatches } from './filter-rules.ts'
 import { type CheckedLimits, RULE_KINDS, type RuleKind } from './kinds.ts'
-import { pass } from './safelist-rule.ts'
-import { report as reportMatch } from './track-rule.ts'
 
 /** The difference between two sets of rules; rules by kind and name, as in `throttle "posts"`. */
 export type RuleChanges = ReturnType<typeof compareRules>
@@ -21,16 +17,8 @@ export type RuleChanges = ReturnType<typeof compareRules>
 /** The limits of a service, as middleware whose rules can be changed while it runs. */
 export type Limiter = ReturnType<typeof createLimiter>
 
-export interface LimiterOptions extends Shared {
-  readonly limits: CheckedLimits
-  /** Opens the counts of the clients that a rule refuses. If left out, refused clients are not counted. */
-  readonly openClients?: (() => RefusedClients) | undefined
-}
-
-export function createLimiter(options: LimiterOptions) {
-  const { bans } = options
-  let rules = chainRules(options.limits, options)
-  const report = (): RuleReport[] => Array.from(rules.tallies.values(), tally => ({ ...tally }))
+export function createLimiter({ limits, ...shared }: Shared & { readonly limits: CheckedLimits }) {
+  let rules = chainRules(limits, shared)
 
   return {
     /** For all requests, before every route. */
@@ -58,15 +46,18 @@ export function createLimiter(options: LimiterOptions) {
     /** Replaces all rules in one step. Bans stay, and so do counters, by the kind and name of their rule. */
     replace: (limits: CheckedLimits): RuleChanges => {
       const previous = rules.source
-      rules = chainRules(limits, options, rules.tallies)
-      options.store?.letRunOut?.(new Set(rules.tallies.keys()))
+      rules = chainRules(limits, shared, rules.tallies)
+      shared.store?.letRunOut?.(new Set(rules.tallies.keys()))
       return compareRules(previous, limits)
     },
 
     banRules: () => rules.source.bans,
 
     /** The numbers of the rules in force, and how many bans are in force. */
-    report: () => ({ rules: report(), bans: bans.count() }),
+    report: () => ({
+      rules: Array.from(rules.tallies.values(), (tally): RuleReport => ({ ...tally })),
+      bans: shared.bans.count(),
+    }),
   }
 }
 
@@ -74,28 +65,26 @@ export function createLimiter(options: LimiterOptions) {
 type Tallies = ReadonlyMap<string, Tally>
 
 /** The handlers of all rules. A rule keeps its tally over a reload if it keeps its type and name. */
-function chainRules(
-  limits: CheckedLimits,
-  { openClients, ...shared }: LimiterOptions,
-  previous?: Tallies,
-) {
+function chainRules(limits: CheckedLimits, shared: Shared, previous?: Tallies) {
   const tallies = new Map<string, Tally>()
 
   function inForce<Rule extends CompiledRule>(rule: Rule) {
     const { type, name, isDryRun } = rule
-    const counts = { counted: 0, passed: 0, refused: 0, wouldRefuse: 0 }
-    const known = previous?.get(ruleText(rule)) ?? { ...counts, clients: openClients?.() }
+    const known = previous?.get(ruleText(rule)) ?? {
+      ...{ counted: 0, passed: 0, refused: 0, wouldRefuse: 0 },
+      clients: createRefusedClients(shared.steadyNow),
+    }
     const tally = Object.assign(known, { type, rule: name, isDryRun })
     tallies.set(ruleText(rule), tally)
     return putInForce(rule, tally, shared)
   }
 
   const { safelist, blocklist, bans, throttle, track, rateLimits } = {
-    safelist: limits.safelist.map(rule => pass(inForce(rule))),
+    safelist: limits.safelist.map(rule => passSafely(inForce(rule))),
     blocklist: limits.blocklist.map(rule => block(inForce(rule))),
     bans: limits.bans.map(rule => ({ rule, ...handleBans(inForce(rule)) })),
     throttle: limits.throttle.map(rule => limitRequests(inForce(rule))),
-    track: limits.track.map(rule => reportMatch(inForce(rule))),
+    track: limits.track.map(rule => trackMatches(inForce(rule))),
     rateLimits: limits.rateLimits.map(rule => {
       const ruled = inForce(rule)
       return { rule, one: limitRequests(ruled), many: limitMany(ruled) }

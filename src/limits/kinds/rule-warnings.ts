@@ -1,9 +1,8 @@
 import { nearest } from '../../config/did-you-mean.ts'
 import type { Config } from '../../config/settings.ts'
 import { isOfBody } from '../rules/client-key.ts'
-import type { Matching } from '../rules/compiled-rule.ts'
 import { matchesAll } from '../rules/matchers.ts'
-import { type CheckedLimits, RULE_KINDS } from './kinds.ts'
+import { type CheckedLimits, type Matching, RULE_KINDS } from './kinds.ts'
 
 type Rule = CheckedLimits[keyof CheckedLimits][number]
 

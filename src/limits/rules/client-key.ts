@@ -7,7 +7,6 @@ import { headerValues } from '../../http/headers.ts'
 import { queryValues } from '../../http/query.ts'
 import { memoize } from '../../platform/memoize.ts'
 import { countedAddress, factsOf } from './request-facts.ts'
-import { requireSync } from './require-sync.ts'
 
 export type KeyName =
   | 'ip'
@@ -119,6 +118,14 @@ function compilePart(part: unknown): CompiledPart | undefined {
   return isWrong ? undefined : kind?.compile(argument ?? '')
 }
 
+/** Returns the result of a function of a rule. Throws if it is a promise: rules are evaluated synchronously. */
+export function requireSync<T>(value: T): T {
+  if (typeof value !== 'object' || value === null || !('then' in value)) return value
+  // Nobody else handles its rejection, which would end the process.
+  Promise.resolve(value).catch(() => {})
+  throw new TypeError('a function of a rule must answer at once')
+}
+
 function textOf(value: unknown): string | undefined {
   if (value === undefined || value === null || value === '') return undefined
   if (typeof value === 'string') return value
@@ -133,12 +140,9 @@ function joinParts(values: readonly string[]): string {
 
 const MAX_KEY_CHARS = 128
 
-/**
- * Hashes a long key: clients choose some keys, and many long ones would fill the memory. Half of a surrogate pair is
- * replaced, as the database does, so that a ban is found there under the same key.
- */
+/** Hashes a long key: clients choose some keys, and many long ones would fill the memory. */
 function shorten(key: string): string {
-  if (key.length <= MAX_KEY_CHARS) return key.toWellFormed()
+  if (key.length <= MAX_KEY_CHARS) return key
   return createHash('sha256').update(key).digest('base64url')
 }
 

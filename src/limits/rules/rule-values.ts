@@ -3,7 +3,14 @@ import { z } from 'zod'
 import { durationMs } from '../../config/values.ts'
 import { ACTIONS, type Action } from '../../http/actions.ts'
 import { isObject } from '../../platform/json.ts'
-import { type ClientKey, compileKey, isOfBody, KEY_NAMES, type Key } from './client-key.ts'
+import {
+  type ClientKey,
+  compileKey,
+  isOfBody,
+  KEY_NAMES,
+  type Key,
+  requireSync,
+} from './client-key.ts'
 import {
   compileAddresses,
   compilePatterns,
@@ -11,7 +18,6 @@ import {
   patternOrList,
   type TextTest,
 } from './patterns.ts'
-import { requireSync } from './require-sync.ts'
 
 /**
  * A schema for what `parse` returns no `undefined` for. `need` completes the sentence "must be …" about anything else, as does the

@@ -1,8 +1,9 @@
 import { inspect } from 'node:util'
 import type { Request } from 'express'
 import { describe, expect, test } from 'vitest'
-import { checkLimits } from '../../../src/limits/kinds/checked-limits.ts'
+import type { OperatorError } from '../../../src/errors.ts'
 import { RULE_KINDS, type RuleKind } from '../../../src/limits/kinds/kinds.ts'
+import { checkLimits } from '../../../src/limits/kinds/load-limits.ts'
 
 /** A valid rule of each kind. */
 const RIGHT: Readonly<Record<RuleKind, Readonly<Record<string, unknown>>>> = {
@@ -17,8 +18,12 @@ const RIGHT: Readonly<Record<RuleKind, Readonly<Record<string, unknown>>>> = {
 const FILTER_KINDS: readonly RuleKind[] = ['safelist', 'blocklist', 'bans', 'throttle', 'track']
 
 function mistakesOf(value: unknown): readonly string[] {
-  const checked = checkLimits(value)
-  return 'mistakes' in checked ? checked.mistakes : []
+  try {
+    checkLimits(value)
+    return []
+  } catch (error) {
+    return (error as OperatorError).problems
+  }
 }
 
 /** The mistakes of one rule, which differs from the valid one of its kind by these keys. */
@@ -137,8 +142,7 @@ test.each<[keys: string, kinds: readonly RuleKind[], right: Values, wrong: Value
 )
 
 test.each([/agent/g, /agent/gy])('%s matches the same each time', expression => {
-  const checked = checkLimits({ blocklist: [{ userAgent: expression }] })
-  const [rule] = 'limits' in checked ? checked.limits.blocklist : []
+  const [rule] = checkLimits({ blocklist: [{ userAgent: expression }] }).blocklist
   const request = { rawHeaders: ['User-Agent', 'agent'] } as unknown as Request
   expect([1, 2, 3, 4].map(() => rule?.matches(request))).toEqual([true, true, true, true])
 })

@@ -86,10 +86,3 @@ test('a function under `with` that answers has refused the client, and one that 
     { type: 'throttle', rule: 'answers', clients: [{ client: ANN, refused: 2 }] },
   ])
 })
-
-test('nothing is kept of refused clients without a management port', async () => {
-  const limits = { blocklist: [{ path: '/no' }] }
-  const { ask, limitsReport } = await openLimitedApp(limits)
-  await ask('GET /no').expect(403)
-  expect(limitsReport().rules).toMatchObject([{ refused: 1, clients: undefined }])
-})
