@@ -7,7 +7,7 @@ import { ruleText } from '../../src/limits/rules/compiled-rule.ts'
 import {
   createFallbackCounterStore,
   type FallbackCounterStoreOptions,
-} from '../../src/storage/redis/fallback-counter-store.ts'
+} from '../../src/storage/redis/open-redis-counters.ts'
 import {
   type CounterKey,
   describeCounterStore,

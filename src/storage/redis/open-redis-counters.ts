@@ -1,7 +1,7 @@
 import type { RedisLocation } from '../../config/redis-url.ts'
 import { type CounterStore, counterText } from '../../limits/counter-store.ts'
-import { clearInterval, setInterval } from '../../platform/timers.ts'
-import { createFallbackCounterStore, type FallbackCounterStore } from './fallback-counter-store.ts'
+import { createPatience, withinPatience } from '../../platform/patience.ts'
+import { clearInterval, clearTimeout, setInterval, setTimeout } from '../../platform/timers.ts'
 import { createCounterNames, openRedisCounterStore } from './redis-counter-store.ts'
 import { asUnusableRedis, reasonOf } from './redis-errors.ts'
 
@@ -67,6 +67,133 @@ export async function openRedisCounters(
     close: () => {
       clearInterval(heartbeat)
       store.close()
+    },
+  }
+}
+
+export interface FallbackCounterStoreOptions extends Pick<RedisCountersOptions, 'local'> {
+  /**
+   * Opens the store that counts for several processes. It may be slow, fail, or never answer. It calls `onEnd` if it can answer
+   * no more, and ends with `signal`.
+   */
+  readonly open: (link: {
+    readonly signal: AbortSignal
+    readonly onEnd: (error: unknown) => void
+  }) => Promise<CounterStore>
+  /** How long a count waits for the shared store. */
+  readonly patienceMs: number
+  /** The time from the loss of the shared store, or from the end of an attempt to open it again, to the next attempt. */
+  readonly retryEveryMs: number
+  /** Called once each time that the shared store is lost, with the reason. */
+  readonly onLost: (error: unknown) => void
+  /** Called once each time that it answers again. */
+  readonly onBack: () => void
+}
+
+export type FallbackCounterStore = ReturnType<typeof createFallbackCounterStore>
+
+/** How long it may take to open the shared store. */
+const OPEN_MS = 1000
+
+/**
+ * Counts in a shared store and, while that fails or does not answer, in a local one. The first call that fails, or that has no
+ * answer after `patienceMs`, ends the wait of all others. From then on calls cost nothing but their local count, until the shared
+ * store is open again. No call fails because of the shared store.
+ */
+export function createFallbackCounterStore(options: FallbackCounterStoreOptions) {
+  const { open, local, patienceMs, retryEveryMs, onLost, onBack } = options
+  const patience = createPatience()
+  /** Ends the shared store, or the attempt to open it. Aborted between a loss and the next attempt, and after `close`. */
+  let link = new AbortController()
+  /** `undefined` while this process counts by itself. */
+  let shared: CounterStore | undefined
+  let retryTimer: NodeJS.Timeout | undefined
+
+  async function start(): Promise<void> {
+    link = new AbortController()
+    const { signal } = link
+    const onEnd = (error: unknown) => {
+      if (shared !== undefined) lose(error)
+    }
+    const opened = await withinPatience(OPEN_MS, open({ signal, onEnd }))
+    signal.throwIfAborted()
+    shared = opened
+  }
+
+  function lose(error: unknown): void {
+    if (link.signal.aborted) return
+    end()
+    onLost(error)
+    retryLater()
+  }
+
+  function end(): void {
+    link.abort()
+    shared = undefined
+    patience.giveUpAll()
+  }
+
+  function retryLater(): void {
+    retryTimer = setTimeout(retry, retryEveryMs).unref()
+  }
+
+  async function retry(): Promise<void> {
+    try {
+      await start()
+    } catch {
+      if (link.signal.aborted) return
+      link.abort()
+      retryLater()
+      return
+    }
+    onBack()
+  }
+
+  async function askShared<T>(
+    store: CounterStore,
+    question: (store: CounterStore) => T | Promise<T>,
+  ): Promise<T> {
+    const { signal } = link
+    try {
+      return await patience.within(patienceMs, Promise.resolve(question(store)))
+    } catch (error) {
+      // Not for what belongs to an earlier loss.
+      if (!signal.aborted) {
+        lose(error)
+        // All others that wait count before this one.
+        await undefined
+      }
+      return question(local)
+    }
+  }
+
+  function ask<T>(question: (store: CounterStore) => T | Promise<T>): T | Promise<T> {
+    return shared === undefined ? question(local) : askShared(shared, question)
+  }
+
+  return {
+    /** Opens the shared store. Rejects if that fails: the caller then decides between `lose` and `close`. */
+    start,
+
+    increment: (text: string, amount?: number) => ask(store => store.increment(text, amount)),
+    decrement: () => {},
+    resetKey: (text: string, inMs?: number) => {
+      // The local store may have counted the key during an earlier loss.
+      local.resetKey(text, inMs)
+      return ask(store => store.resetKey(text, inMs))
+    },
+    letRunOut: (rules: ReadonlySet<string>) => local.letRunOut?.(rules),
+
+    /** Whether this process counts by itself. */
+    isLocal: () => shared === undefined,
+
+    /** Counts locally from now on, until the shared store is open again. For a loss that the caller notices first. */
+    lose,
+
+    /** Ends the shared store, and all attempts to open it. Calls that wait are counted locally, and so are later ones. */
+    close: (): void => {
+      clearTimeout(retryTimer)
+      end()
     },
   }
 }

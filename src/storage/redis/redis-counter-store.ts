@@ -52,8 +52,8 @@ export async function openRedisCounterStore(
   return {
     increment: async (text, amount) => {
       const { counter, windowMs } = parseCounterText(text)
-      const { count, resetsInMs } = await countInRedis(send, nameOf(counter), windowMs, amount)
-      return { totalHits: count, resetTime: new Date(steadyNow() + resetsInMs) }
+      const [totalHits, resetsInMs] = await countInRedis(send, nameOf(counter), windowMs, amount)
+      return { totalHits, resetTime: new Date(steadyNow() + resetsInMs) }
     },
 
     decrement: () => {},
@@ -66,27 +66,20 @@ export async function openRedisCounterStore(
   }
 }
 
+/** What the script returns. */
+type RedisCount = readonly [count: number, resetsInMs: number]
+
 /** Counts a name. Redis forgets scripts when it restarts, and then gets its text again. */
 function countInRedis(send: Send, name: string, windowMs: number, amount = 1): Promise<RedisCount> {
   const times = amount === 1 ? [] : [String(amount)]
   const parameters = ['1', name, wholeMs(windowMs), ...times]
-  return send(name, ['EVALSHA', COUNT_SCRIPT_SHA1, ...parameters])
-    .catch((error: Error) => {
+  const counted = send(name, ['EVALSHA', COUNT_SCRIPT_SHA1, ...parameters]).catch(
+    (error: Error) => {
       if (!error.message.startsWith('NOSCRIPT')) throw error
       return send(name, ['EVAL', COUNT_SCRIPT, ...parameters])
-    })
-    .then(toCount)
-}
-
-interface RedisCount {
-  readonly count: number
-  /** Milliseconds until the window ends. */
-  readonly resetsInMs: number
-}
-
-function toCount(reply: unknown): RedisCount {
-  const [count, resetsInMs] = reply as [number, number]
-  return { count, resetsInMs }
+    },
+  )
+  return counted as Promise<RedisCount>
 }
 
 /** Redis knows whole milliseconds only, and a window must not end early. */
