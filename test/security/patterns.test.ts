@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { parseAst } from 'vitest/node'
 import { z } from 'zod'
 import { parseMediaTypes } from '../../src/http/negotiation.ts'
-import { findPassword } from '../../src/storage/postgres/password-file.ts'
+import { findPassword } from '../../src/storage/postgres/client-config.ts'
 
 /**
  * Texts that make some expression backtrack, each in three parts between bars: a beginning, a part that is repeated, and an end at

@@ -11,7 +11,6 @@ import pg, { type ClientConfig } from 'pg'
 import type { PostgresLocation, PostgresTls } from '../../config/postgres-url.ts'
 import { readFailureInWords } from '../../errors.ts'
 import { UnusableDatabase } from '../unusable-database.ts'
-import { findPassword } from './password-file.ts'
 
 export interface PostgresClientConfig extends ClientConfig {
   /** Whether it fails unless its password is bound to the certificate of the server. */
@@ -75,7 +74,6 @@ export function createClientConfigs(location: PostgresLocation): readonly Postgr
     database: location.database,
     application_name: location.applicationName,
     options: location.options,
-    connectionTimeoutMillis: location.connectTimeoutMs ?? 0,
     client_encoding: 'UTF8',
     sslnegotiation: 'postgres',
     mustBind: channelBinding === 'require',
@@ -124,6 +122,21 @@ function readPassword(
   const password = find(host) ?? (host.startsWith('/') ? find('localhost') : undefined)
   if (password !== undefined) return password
   throw unusable('passfile', passwordFile, 'has no password for this server, database and user')
+}
+
+/** What a password is for: host, port, database and user. */
+export type PasswordUse = readonly [string, string, string, string]
+
+/** The password of the first line that fits, as in libpq: https://www.postgresql.org/docs/current/libpq-pgpass.html */
+export function findPassword(text: string, use: PasswordUse): string | undefined {
+  const line = new RegExp(`^${use.map(patternOf).join('')}(.*)$`, 'mu')
+  return line.exec(text)?.[1]?.replaceAll(/\\(.)/gu, '$1')
+}
+
+/** A field of a line. libpq takes any character with or without a backslash before it, also the colons of an IPv6 address. */
+function patternOf(value: string): string {
+  const characters = Array.from(value, each => `\\\\?\\u{${each.codePointAt(0)?.toString(16)}}`)
+  return `(?:\\*|${characters.join('')}):`
 }
 
 function readTlsContext({ rootCertificate, certificate, key }: PostgresTls): SecureContext {

@@ -14,8 +14,7 @@ import type { OpenStorageOptions } from '../storage.ts'
 import { type ContendedWrites, HELD, joinWrites } from './contended-writes.ts'
 import { type Connections, columnsOf, type Row, type Statement } from './postgres-connections.ts'
 import { NO_MORE_IDS, sqlStateOf, violates } from './postgres-errors.ts'
-import { POSTGRES_WORDS } from './postgres-words.ts'
-import { REPRESENTATION, type ShortReads } from './user-reads.ts'
+import { POSTGRES_WORDS, REPRESENTATION, type ShortReads } from './user-reads.ts'
 
 interface Create {
   readonly users: readonly NewUser[]

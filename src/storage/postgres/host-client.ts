@@ -2,7 +2,7 @@ import pg from 'pg'
 import { createPatience, NoAnswer } from '../../platform/patience.ts'
 import { PostgresClient, type PostgresClientConfig } from './client-config.ts'
 import type { Row, Session, SpecialStatement, Statement } from './postgres-connections.ts'
-import { explainRefusal, hideRows, isFatal, isPermanent } from './postgres-errors.ts'
+import { hideRows, isFatal } from './postgres-errors.ts'
 
 /** For the server, from sending a statement to its answer. What may take longer sets its own limits in its transaction. */
 export const SHORT_STATEMENT_MS = 1200
@@ -129,35 +129,6 @@ export class HostClient extends PostgresClient {
     this.broken ??= reason
     this.connection.stream.destroy(reason)
   }
-}
-
-/**
- * Tries the hosts in turn. Returns a client of the first that takes writes, otherwise of the first that answers. If none does,
- * throws the reason that says most.
- */
-export async function openAnyClient(
-  configs: readonly PostgresClientConfig[],
-  openMs: number,
-): Promise<HostClient> {
-  const errors: unknown[] = []
-  let reader: HostClient | undefined
-  for (const config of configs) {
-    const client = new HostClient(config, openMs)
-    try {
-      await client.connect()
-      await client.prepare()
-    } catch (error) {
-      client.destroy(error as Error)
-      errors.push(explainRefusal(error, config))
-      continue
-    }
-    const unused = client.isReadOnly && reader !== undefined ? client : reader
-    unused?.end()
-    if (!client.isReadOnly) return client
-    reader ??= client
-  }
-  if (reader !== undefined) return reader
-  throw errors.find(isPermanent) ?? errors[0]
 }
 
 const BIGINT_OID = 20

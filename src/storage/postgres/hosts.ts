@@ -2,8 +2,8 @@ import type { PostgresLocation } from '../../config/postgres-url.ts'
 import { NoAnswer } from '../../platform/patience.ts'
 import { performance, sleep } from '../../platform/timers.ts'
 import { createClientConfigs, type PostgresClientConfig } from './client-config.ts'
-import { type HostClient, openAnyClient } from './host-client.ts'
-import { unavailable } from './postgres-errors.ts'
+import { HostClient } from './host-client.ts'
+import { explainRefusal, isPermanent, unavailable } from './postgres-errors.ts'
 
 export interface HostsOptions {
   readonly location: PostgresLocation
@@ -107,4 +107,33 @@ export function createHosts(
       isClosed = true
     },
   }
+}
+
+/**
+ * Tries the hosts in turn. Returns a client of the first that takes writes, otherwise of the first that answers. If none does,
+ * throws the reason that says most.
+ */
+async function openAnyClient(
+  configs: readonly PostgresClientConfig[],
+  openMs: number,
+): Promise<HostClient> {
+  const errors: unknown[] = []
+  let reader: HostClient | undefined
+  for (const config of configs) {
+    const client = new HostClient(config, openMs)
+    try {
+      await client.connect()
+      await client.prepare()
+    } catch (error) {
+      client.destroy(error as Error)
+      errors.push(explainRefusal(error, config))
+      continue
+    }
+    const unused = client.isReadOnly && reader !== undefined ? client : reader
+    unused?.end()
+    if (!client.isReadOnly) return client
+    reader ??= client
+  }
+  if (reader !== undefined) return reader
+  throw errors.find(isPermanent) ?? errors[0]
 }

@@ -27,7 +27,11 @@ const LOOK_MS = 50
 
 /** Of long work. */
 const LONG_STATEMENT_MS = 20_000
+
+/** From the call of long work to the end of a wait for a lock, with the wait for a connection before it. */
 const LONG_LOCK_MS = 1700
+
+const MIN_LOCK_MS = 100
 
 /** Between two attempts at short work that a lock holds up. */
 const LOCK_PAUSE_MS = 20
@@ -44,17 +48,19 @@ const NO_WRITES = new Error('the server takes no writes')
 /** The first connection may be one that a restart of the server has left behind, and so may the second. */
 const MAX_REPEATS = 2
 
-/** A piece of work, and how far it is. */
-interface Work<T> extends Call, Loss {
+interface Order<T> extends WriteOptions<T> {
   readonly mode: 'read' | 'write' | 'transaction'
+  readonly share: Share
   readonly run: (session: Session) => Promise<T>
-  readonly countWrites?: WriteOptions<T>['countWrites'] | undefined
+}
+
+/** An order, and how far it is. */
+interface Work<T> extends Order<T>, Call, Loss {
+  /** Since the call. */
+  readonly elapsedMs: () => number
   /** Whether it is too late to begin anything. */
   readonly isLate: () => boolean
 }
-
-/** What is to be done, within `withinMs` from now if it is short. */
-type Order<T> = Pick<Work<T>, 'mode' | 'share' | 'run'> & Omit<WriteOptions<T>, 'share'>
 
 export interface OpenConnectionsOptions extends HostsOptions {
   /** How long one statement of long work may take; 20 seconds by default. */
@@ -76,17 +82,14 @@ export function openConnections(options: OpenConnectionsOptions) {
   const { longStatementMs = LONG_STATEMENT_MS, onCommit } = options
   const shares = createConnectionShares(options)
   const patience = createPatience({ tickMs: LOOK_MS })
-  const limits = {
-    short: [SHORT_LOCK_MS, SHORT_STATEMENT_MS, IDLE_MS].map(String),
-    long: [LONG_LOCK_MS, longStatementMs, IDLE_MS].map(String),
-  }
 
   /** The one place that decides whether work is repeated: on another connection, or after a lock. */
   async function run<T>(order: Order<T>): Promise<T> {
     const { withinMs = CALL_MS } = order
     const wait = patience.begin(withinMs, () => shares.giveUp(work))
-    const isLate = () => wait.elapsedMs() > withinMs - LAST_BEGIN_MS
-    const work: Work<T> = { ...order, isLate, isLost: false, mayBeDone: false }
+    const { elapsedMs } = wait
+    const isLate = () => elapsedMs() > withinMs - LAST_BEGIN_MS
+    const work: Work<T> = { ...order, elapsedMs, isLate, isLost: false, mayBeDone: false }
     try {
       for (let repeats = 0; ; ) {
         try {
@@ -140,8 +143,7 @@ export function openConnections(options: OpenConnectionsOptions) {
     await session.query(`BEGIN ISOLATION LEVEL ${level}`)
     try {
       // A session keeps no settings where a pooler hands it around.
-      if (isLong(work)) await session.query(SET_LOCALLY, limits.long)
-      else if (isPooled) await session.query(SET_LOCALLY, limits.short)
+      if (isLong(work) || isPooled) await session.query(SET_LOCALLY, limitsOf(work))
       const result = await work.run(session)
       work.mayBeDone = work.mode !== 'read'
       await session.query('COMMIT')
@@ -151,6 +153,15 @@ export function openConnections(options: OpenConnectionsOptions) {
       if (client.broken === undefined) await session.query('ROLLBACK').catch(client.destroy)
       throw error
     }
+  }
+
+  /** The values of `SET_LOCALLY`. */
+  function limitsOf<T>(work: Work<T>): string[] {
+    const leftMs = Math.max(MIN_LOCK_MS, Math.ceil(LONG_LOCK_MS - work.elapsedMs()))
+    const [lockMs, statementMs] = isLong(work)
+      ? [leftMs, longStatementMs]
+      : [SHORT_LOCK_MS, SHORT_STATEMENT_MS]
+    return [lockMs, statementMs, IDLE_MS].map(String)
   }
 
   /** Runs a statement that only reads. Runs it again on another connection if its own breaks. */
@@ -167,24 +178,22 @@ export function openConnections(options: OpenConnectionsOptions) {
     write: <R extends Row>(
       statement: Statement,
       values?: readonly unknown[],
-      { share = 'write', ...options }: WriteOptions<R[]> = {},
+      options: WriteOptions<R[]> = {},
     ) => {
       const write = (session: Session) => session.query<R>(statement, values)
-      return run({ mode: 'write', share, run: write, ...options })
+      return run({ mode: 'write', share: 'write', run: write, ...options })
     },
 
     /**
      * Runs statements in one transaction (READ COMMITTED), which is rolled back if the work throws. Runs the work again if it
      * cannot have been done, so it changes nothing but the database.
      */
-    transaction: <T>(
-      work: (session: Session) => Promise<T>,
-      { share = 'write', ...options }: WriteOptions<T> = {},
-    ) => run({ mode: 'transaction', share, run: work, ...options }),
+    transaction: <T>(work: (session: Session) => Promise<T>, options: WriteOptions<T> = {}) =>
+      run({ mode: 'transaction', share: 'write', run: work, ...options }),
 
-    /** Runs statements that only read, and that all see one moment. Runs them again if their connection breaks soon after the call. */
-    snapshot: <T>(work: (session: Session) => Promise<T>, share: 'long') =>
-      run({ mode: 'read', share, run: work }),
+    /** Runs long work that only reads, and that sees one moment. Runs it again if its connection breaks soon after the call. */
+    snapshot: <T>(work: (session: Session) => Promise<T>) =>
+      run({ mode: 'read', share: 'long', run: work }),
 
     /** Runs a statement that returns whether transactions are read-only. Throws `storage_unavailable` unless the server takes writes. */
     ping: async (statement: Statement) => {

@@ -27,8 +27,7 @@ import { migratePostgres, postgresMigrationStatus, requireMigrated } from './pos
 import { createPostgresUserChanges, EXPIRE_CURSORS } from './postgres-user-changes.ts'
 import { createPostgresUserImportStore, LAST_GIVEN_ID } from './postgres-user-import-store.ts'
 import { createPostgresUserLists } from './postgres-user-lists.ts'
-import { POSTGRES_WORDS } from './postgres-words.ts'
-import { createShortReads } from './user-reads.ts'
+import { createShortReads, POSTGRES_WORDS } from './user-reads.ts'
 import { createUserUpdates } from './user-updates.ts'
 
 /** How long a start waits for a database that cannot be reached. */
@@ -134,9 +133,8 @@ async function prepare(connections: Connections, options: OpenStorageOptions): P
 
 /** Whether a target of `copy` has a schema, and is no unfinished copy: it is refused as it is. */
 async function isUsed(connections: Connections): Promise<boolean> {
-  const migrations = await postgresMigrationStatus(connections)
-  const hasSchema = migrations.some(({ appliedAt }) => appliedAt !== undefined)
-  return hasSchema && !(await isUnfinishedCopy(connections))
+  const history = await readHistory(connections)
+  return history.length > 0 && !(await isUnfinishedCopy(connections))
 }
 
 function createPostgresStorage(connections: Connections, options: OpenStorageOptions): Storage {
@@ -180,7 +178,7 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
     },
     changes: { ...used({ read, last }), ...housekeeping },
     imports: used(createPostgresUserImportStore(connections, now), ['write']),
-    bans: used(createPostgresBanStore(connections, options), ['save', 'lift']),
+    bans: used(createPostgresBanStore(statements, options), ['save', 'lift']),
     apiKeys: used(createApiKeyStore(statements), ['create', 'revoke', 'recordUses']),
     copies: used(copies),
     // What polls once a second is no use of the database.

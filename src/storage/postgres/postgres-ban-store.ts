@@ -1,17 +1,15 @@
 import type { BanStore } from '../../limits/ban-store.ts'
 import { type BanDialect, createBanStore } from '../create-ban-store.ts'
-import type { OpenStorageOptions } from '../storage.ts'
-import { type Connections, createPostgresSharedStatements } from './postgres-connections.ts'
+import type { OpenStorageOptions, SharedStatements } from '../storage.ts'
 
 /** All processes obey the clock of the server. One that runs does not notice if it is set. */
 const CLOCK = `floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint`
 
 /** Bans in PostgreSQL. */
 export function createPostgresBanStore(
-  connections: Connections,
+  statements: SharedStatements,
   { steadyNow, serverNow }: Pick<OpenStorageOptions, 'steadyNow' | 'serverNow'>,
 ): BanStore {
-  const statements = createPostgresSharedStatements(connections)
   const dialect: BanDialect = {
     key: 'key_hash',
     ownColumns: { names: ', key_hash', values: `, ${BAN_HASH} AS key_hash` },

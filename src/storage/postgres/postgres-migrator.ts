@@ -98,7 +98,7 @@ async function appliedTo(
   connections: Connections,
   migrations: readonly Migration[],
 ): Promise<readonly AppliedMigration[]> {
-  return connections.snapshot(session => readUsableHistory(session, migrations), 'long')
+  return connections.snapshot(session => readUsableHistory(session, migrations))
 }
 
 /** Returns false if another process holds the lock. */

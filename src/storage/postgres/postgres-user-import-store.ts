@@ -11,7 +11,7 @@ import { ask, type Program } from '../programs.ts'
 import { PASS_USED_IDS } from './create-users.ts'
 import { type Connections, createPostgresSharedStatements } from './postgres-connections.ts'
 import { isOfState, NO_MORE_IDS, sqlStateOf } from './postgres-errors.ts'
-import { POSTGRES_WORDS } from './postgres-words.ts'
+import { POSTGRES_WORDS } from './user-reads.ts'
 
 /** As on SQLite. Unlike `SELECT FROM users_id_seq`, it needs no more than the service: USAGE of the sequence. */
 export const LAST_GIVEN_ID = `coalesce(pg_sequence_last_value('users_id_seq'::regclass), 0)`

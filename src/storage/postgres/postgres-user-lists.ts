@@ -14,13 +14,6 @@ const USUAL_LIMIT = 100
 
 const LIMIT_STATEMENTS = `SELECT set_config('statement_timeout', $1, true)`
 
-const LIMIT_LOCKS = `SELECT set_config('lock_timeout', $1, true)`
-
-/** From the call to the end of a wait for a lock, with the wait for a connection before it. */
-const LOCK_PATIENCE_MS = 1700
-
-const MIN_LOCK_MS = 100
-
 /** The SQLSTATE of a statement that took longer. */
 const STATEMENT_TIMEOUT = '57014'
 
@@ -37,14 +30,9 @@ export function createPostgresUserLists(
       return connections.query(statement, values, 'list')
     })
 
-  async function runLong<T>(program: () => Program<T>): Promise<T> {
-    const startedAt = performance.now()
-    const endsAt = startedAt + maxListMs
-    return connections.snapshot(async connection => {
-      const lockMs = LOCK_PATIENCE_MS - Math.ceil(performance.now() - startedAt)
-      await connection.query(LIMIT_LOCKS, [String(Math.max(MIN_LOCK_MS, lockMs))])
-      return runAwaited(program(), asksUntil(endsAt, connection))
-    }, 'long')
+  function runLong<T>(program: () => Program<T>): Promise<T> {
+    const endsAt = performance.now() + maxListMs
+    return connections.snapshot(session => runAwaited(program(), asksUntil(endsAt, session)))
   }
 
   return {

@@ -1,6 +1,7 @@
 import { idOf, storedUser } from '../../users/stored-user.ts'
 import type { StoredUser, UserReads, UserWithDigest } from '../../users/user-repository.ts'
 import { emailKey } from '../../users/user-schemas.ts'
+import type { WordDialect } from '../fold-words.ts'
 import { idempotentCreateOf } from '../idempotent-creates.ts'
 import { joinCalls, joinLookups } from '../join-calls.ts'
 import type { Connections, Statement } from './postgres-connections.ts'
@@ -17,6 +18,14 @@ export const REPRESENTATION = representationOf('users')
 export const SELECT_REVISION = `
   SELECT lpad(to_hex(sum(mark)::bigint % 281474976710656), 12, '0') || '-' || sum(revision)
   FROM users_summary`
+
+/** The words of users as PostgreSQL has them: a `tsvector`, which its index is made of. */
+export const POSTGRES_WORDS: WordDialect = {
+  text: `array_to_string(tsvector_to_array(words), ' ')`,
+  wordsFrom: text => `array_to_tsvector(string_to_array(${text}, ' '))`,
+  elements: 'jsonb_array_elements($1) AS elements (value)',
+  noteChange: 'SELECT note_user_changes(0, 1)',
+}
 
 const FIND_ONE: Statement = {
   name: 'find_user',

@@ -12,7 +12,7 @@ import { HELD, joinWrites } from './contended-writes.ts'
 import type { UserWriteParts } from './create-users.ts'
 import { columnsOf, type Row } from './postgres-connections.ts'
 import { violates } from './postgres-errors.ts'
-import { POSTGRES_WORDS } from './postgres-words.ts'
+import { POSTGRES_WORDS } from './user-reads.ts'
 
 const FIND_ROWS = {
   name: 'find_rows',

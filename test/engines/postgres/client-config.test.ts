@@ -7,11 +7,10 @@ import { loadConfig } from '../../../src/config/settings.ts'
 import { createClientConfigs, PostgresClient } from '../../../src/storage/postgres/client-config.ts'
 import { UnusableDatabase } from '../../../src/storage/unusable-database.ts'
 import { canMakeCertificates, makeCertificates } from '../../support/certificates.ts'
-import { problemsOfStart, temporaryFolder } from '../../support/open-test-app.ts'
+import { temporaryFolder } from '../../support/open-test-app.ts'
 import { createPostgresCluster } from '../../support/postgres-cluster.ts'
 import { queryPostgres } from '../../support/postgres-databases.ts'
 import { canStartClusters } from '../../support/programs.ts'
-import { runCommand, stderrOf } from '../../support/run-command.ts'
 import { shareServer } from '../../support/shared-app.ts'
 import { until } from '../../support/until.ts'
 
@@ -200,39 +199,12 @@ describe.skipIf(!canStartClusters || !canMakeCertificates)('a connection', () =>
     expect(await isEncrypted(required, 'eve')).toBe(true)
   })
 
-  test.each(['serve', 'migrate', 'copy'])(
-    'a server that takes only TLS ends %s with a line that names sslmode=require',
-    async command => {
-      const DATABASE_URL = `postgres://ann@127.0.0.1:${cluster.port}/postgres`
-      const problem = expect.stringMatching(
-        /its pg_hba.conf refuses it; if the server takes only TLS, add sslmode=require to the URL \(28000\)/,
-      )
-      if (command === 'serve') {
-        expect(await problemsOfStart({ env: { DATABASE_URL } })).toEqual([problem])
-        return
-      }
-      const args =
-        command === 'copy' ? ['copy', '--from', DATABASE_URL, '--to', ':memory:'] : [command]
-      const ended = runCommand({ cwd: temporaryFolder(), args, env: { DATABASE_URL } })
-      expect(await stderrOf(ended)).toEqual(problem)
-    },
-  )
-
-  test.each([['eve'], ['dan']])('needs the password of %s, and looks nowhere else', async user => {
-    expect(await isEncrypted('password=s3cret', user)).toBe(false)
-    expect(await isEncrypted('sslmode=require&password=s3cret', user)).toBe(true)
-    await expect(isEncrypted('password=wrong', user)).rejects.toMatchObject({ code: '28P01' })
-    const file = join(temporaryFolder(), '.pgpass')
-    writeFileSync(file, '*:*:*:*:s3cret\n', { mode: 0o600 })
-    setVariables({ PGPASSWORD: 's3cret', PGPASSFILE: file })
-    await expect(isEncrypted('', user)).rejects.toThrow(
-      new UnusableDatabase('the server asks for a password, and none is given'),
-    )
-  })
-
   test('takes nothing from the environment', async () => {
     setVariables({ PGHOST: '192.0.2.1', PGPORT: '1', PGUSER: 'eve', PGSSLMODE: 'require' })
-    setVariables({ PGAPPNAME: 'leaked', PGOPTIONS: '-c search_path=leaked' })
+    setVariables({ PGAPPNAME: 'leaked', PGOPTIONS: '-c search_path=leaked', PGPASSWORD: 's3cret' })
+    const file = join(temporaryFolder(), '.pgpass')
+    writeFileSync(file, '*:*:*:*:s3cret\n', { mode: 0o600 })
+    setVariables({ PGPASSFILE: file })
     const settings = `current_setting('application_name') AS name, current_setting('search_path') AS path`
     const text = `SELECT current_user AS "user", ${settings}`
     expect(await select(locate(''), text)).toEqual({
@@ -241,6 +213,12 @@ describe.skipIf(!canStartClusters || !canMakeCertificates)('a connection', () =>
       path: '"$user", public',
     })
     expect(await isEncrypted('')).toBe(false)
+    for (const user of ['eve', 'dan']) {
+      await expect(isEncrypted('', user)).rejects.toThrow(
+        new UnusableDatabase('the server asks for a password, and none is given'),
+      )
+      expect(await isEncrypted('password=s3cret', user)).toBe(false)
+    }
     const location = locate('application_name=app&options=-c%20search_path%3Dmine')
     expect(await select(location, `SELECT ${settings}`)).toEqual({ name: 'app', path: 'mine' })
   })

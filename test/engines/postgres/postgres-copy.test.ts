@@ -1,20 +1,17 @@
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { checkPostgresDatabase } from '../../../src/storage/postgres/maintenance/check-postgres-database.ts'
-import { migrateDatabase } from '../../../src/storage/postgres/open-postgres-storage.ts'
 import {
   copiedContent,
   copyBetween,
   interruptCopy,
   makeCopySource,
-  openEnd,
   REFUSALS,
 } from '../../support/copy-databases.ts'
 import { execute } from '../../support/databases.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 import { startPgBouncer } from '../../support/pgbouncer.ts'
-import { openStorage } from '../../support/postgres-connections.ts'
-import { locationOf, newPostgresDatabase, queryPostgres } from '../../support/postgres-databases.ts'
+import { openStorage, tasksOn } from '../../support/postgres-connections.ts'
+import { newPostgresDatabase, queryPostgres } from '../../support/postgres-databases.ts'
 import { canUsePgBouncer } from '../../support/programs.ts'
 
 async function makeSource(): Promise<string> {
@@ -30,20 +27,10 @@ async function contentOf(from: string): Promise<ReturnType<typeof copiedContent>
   return copiedContent(to)
 }
 
-test('a copy goes from one database of PostgreSQL to another, which is sound', async () => {
-  const from = await makeSource()
-  const [first, second] = [await newPostgresDatabase(), await newPostgresDatabase()]
-  await copyBetween({ from, to: first })
-  await copyBetween({ from: first, to: second })
-  expect(await contentOf(second)).toEqual(copiedContent(from))
-  expect((await checkPostgresDatabase(locationOf(second))).faults).toEqual([])
-})
-
-test('an unfinished copy is neither served nor migrated', async () => {
+test('an unfinished copy is not migrated', async () => {
   const at = { from: await makeSource(), to: await newPostgresDatabase() }
   expect(await interruptCopy(at, 4)).toBe(true)
-  await expect(openStorage(at.to)).rejects.toThrow(REFUSALS.unfinished)
-  await expect(migrateDatabase(locationOf(at.to))).rejects.toThrow(REFUSALS.unfinished)
+  await expect(tasksOn(at.to).migrate()).rejects.toThrow(REFUSALS.unfinished)
 })
 
 test.skipIf(!canUsePgBouncer)('goes through PgBouncer in transaction pooling mode', async () => {
@@ -53,7 +40,7 @@ test.skipIf(!canUsePgBouncer)('goes through PgBouncer in transaction pooling mod
   expect(await contentOf(to)).toEqual(copiedContent(from))
 })
 
-test('the source needs no right to write, the target no right to change the schema', async () => {
+test('between two databases of PostgreSQL, the source needs no right to write, the target no right to change the schema', async () => {
   const path = await makeSource()
   const [from, to] = [await newPostgresDatabase(), await newPostgresDatabase()]
   await copyBetween({ from: path, to: from })
@@ -78,18 +65,7 @@ test('the source needs no right to write, the target no right to change the sche
   expect(await interruptCopy(at, 6)).toBe(true)
   await copyBetween(at)
   expect(await contentOf(to)).toEqual(copiedContent(path))
-})
-
-test('a source that does not exist, or is of an unreleased version, is refused', async () => {
-  const nowhere = new URL(await newPostgresDatabase())
-  nowhere.pathname = '/nowhere'
-  const missing = 'the server has no database "nowhere": create it'
-  await expect(openEnd(nowhere.href, 'source')).rejects.toThrow(missing)
-  const url = await newPostgresDatabase()
-  await (await openStorage(url)).close()
-  await queryPostgres(url, `UPDATE schema_migrations SET hash = 'x'`)
-  for (const end of ['source', 'target'] as const)
-    await expect(openEnd(url, end)).rejects.toThrow(REFUSALS.unreleased)
+  expect((await tasksOn(to).check()).faults).toEqual([])
 })
 
 test('names another row that it cannot hold', async () => {

@@ -104,12 +104,9 @@ test('migrate needs no right to change the schema if nothing is pending, and say
   await migrate(restricted)
 })
 
-test.each([
-  'CREATE TABLE users (id int)',
-  'CREATE TABLE cats (name text); CREATE INDEX users_by_name ON cats (name)',
-])('migrate rejects another program’s database with %s, and leaves it as it was', async text => {
+test('migrate rejects another program’s database with an index of its own, and leaves it as it was', async () => {
   const { sql, connections, tables } = await opened()
-  await sql(text)
+  await sql('CREATE TABLE cats (name text); CREATE INDEX users_by_name ON cats (name)')
   const before = await tables()
   const message = 'it is the database of another program'
   await expect(migrate(connections)).rejects.toMatchObject({ ...UNUSABLE, message, isFault: true })

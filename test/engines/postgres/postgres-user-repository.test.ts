@@ -1,10 +1,13 @@
 import { randomBytes, randomUUID } from 'node:crypto'
+import { inspect } from 'node:util'
 import { expect, test } from 'vitest'
+import type { Commit } from '../../../src/storage/storage-report.ts'
 import { IDEMPOTENCY_TTL_MS } from '../../../src/users/user-repository.ts'
 import { createUser } from '../../support/create-user.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'
 import { holdOpen, openStorage } from '../../support/postgres-connections.ts'
 import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-databases.ts'
+import { openStored } from '../../support/stored.ts'
 import { until } from '../../support/until.ts'
 
 /** Sessions of others that have tried to change a user. */
@@ -75,4 +78,34 @@ test('keys that have expired are claimed again by one statement, which violates 
   expect(found).not.toContain(undefined)
   await close()
   expect(await countRollbacks(url)).toBe(0)
+})
+
+test('a write whose connection was lost in COMMIT is repeated, and counted once', async () => {
+  const commits: Commit[] = []
+  const onCommit = (commit: Commit) => void commits.push(commit)
+  const { storage, sql } = await openStored({ onCommit })
+  // A sequence is not rolled back.
+  await sql(
+    `CREATE SEQUENCE commits;
+     CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+       IF nextval('commits') <= 2 THEN PERFORM pg_terminate_backend(pg_backend_pid()), pg_sleep(60); END IF;
+       RETURN NULL;
+     END $$;
+     CREATE CONSTRAINT TRIGGER lose AFTER INSERT ON users
+       DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION lose()`,
+  )
+  await createUser(storage.users, newUser())
+  const rows = await sql('SELECT last_value FROM commits')
+  expect(rows).toEqual([{ last_value: 3 }])
+  expect(commits).toMatchObject([{ writes: 1 }])
+})
+
+test('an error of the server quotes no row', async () => {
+  const { storage, sql } = await openStored()
+  const check = `CHECK (email NOT LIKE 'marker%')`
+  await sql(`ALTER TABLE users ADD CONSTRAINT other ${check}`)
+  const user = { name: 'Marker', email: 'marker@example.com', passwordDigest: '$marker' }
+  const error = await createUser(storage.users, user).catch((thrown: unknown) => thrown)
+  expect(error).toMatchObject({ code: '23514', constraint: 'other' })
+  expect(inspect(error)).not.toMatch(/marker/i)
 })

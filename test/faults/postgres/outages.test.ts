@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { newUserBody } from '../../support/builders.ts'
 import { createFailingDisk, type FailingDisk } from '../../support/failing-disk.ts'
@@ -6,7 +7,7 @@ import { inForm } from '../../support/faults.ts'
 import { ask } from '../../support/json-requests.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
 import { createPostgresCluster, type PostgresCluster } from '../../support/postgres-cluster.ts'
-import { queryPostgres } from '../../support/postgres-databases.ts'
+import { copyPostgresTemplate, queryPostgres } from '../../support/postgres-databases.ts'
 import { canFailDisks } from '../../support/programs.ts'
 import { shareServer } from '../../support/shared-app.ts'
 import { run } from '../../support/spawn-service.ts'
@@ -110,3 +111,15 @@ test.skipIf(!canFailDisks)(
     await expectNothingLost('disk of PostgreSQL full')
   },
 )
+
+test('a service that is stopped for a while leaves no write that was done unknown', async () => {
+  const { process, clients, expectNothingLost } = await serveClients(await copyPostgresTemplate())
+  for (let round = 0; round < 3; round++) {
+    await clients.untilEachHasWritten()
+    process.kill('SIGSTOP')
+    await sleep(2500)
+    process.kill('SIGCONT')
+  }
+  await expectNothingLost('the service stopped')
+  expect(Object.keys(clients.answers).filter(answer => answer.includes('503'))).toEqual([])
+})

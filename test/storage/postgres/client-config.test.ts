@@ -1,5 +1,6 @@
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { findPassword } from '../../../src/storage/postgres/client-config.ts'
 import {
   type Certificates,
   canMakeCertificates,
@@ -46,4 +47,21 @@ describe.skipIf(!canMakeCertificates)('a service does not start', () => {
     const message = `the file "${files.path(file)}" of ${parameter} ${why}`
     await expect(started).rejects.toThrow(message)
   })
+})
+
+test.each([
+  ['::1:5432:db:ann:x', 'x'],
+  [String.raw`\:\:1:5432:d\b:ann:x`, 'x'],
+  [String.raw`*:*:*:*:x\:`, 'x:'],
+  ['*:*:*:*::x::', ':x::'],
+  [`*:*:*:*:x\\`, `x\\`],
+  [String.raw`*:*:*:*:\\x\y`, `\\xy`],
+  ['*:*:*:*:', ''],
+  ['::2:5432:db:ann:y\n#*:*:*:*:y\n*:*:*:an:y\n*:*:*:ann:x😀\r\n*:*:*:*:y', 'x😀'],
+  [':*:*:*:x', undefined],
+  [String.raw`*:*:*:\*nn:x`, undefined],
+  ['*:*:*:ann', undefined],
+  ['', undefined],
+])('findPassword finds in %j, as libpq does, %j', (text, password) => {
+  expect(findPassword(text, ['::1', '5432', 'db', 'ann'])).toBe(password)
 })
