@@ -6,6 +6,8 @@ import { TIMERS_ALIAS } from './test/support/timers-alias.ts'
 /** What `npm test` leaves out: suites that need more than Node or more than seconds. See `vitest.suites.config.ts`. */
 const FURTHER_SUITES = ['engines', 'process', 'pages', 'package', 'faults']
 
+const LEFT_OUT = [...FURTHER_SUITES, 'soak']
+
 /** Its files are in memory, where syncing a database to disk takes no time. */
 const IN_MEMORY = '/dev/shm'
 
@@ -20,7 +22,7 @@ export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
     setupFiles: ['test/support/open-files.ts'],
-    exclude: ['**/node_modules/**', ...FURTHER_SUITES.map(suite => `test/${suite}/**`)],
+    exclude: ['**/node_modules/**', ...LEFT_OUT.map(folder => `test/${folder}/**`)],
     env: existsSync(IN_MEMORY) && freeBytesIn(IN_MEMORY) > 2e9 ? { TMPDIR: IN_MEMORY } : {},
     // Loading the modules again for each file would take three quarters of the time.
     isolate: false,

@@ -94,6 +94,14 @@ const projects = [
         },
       ]
     : []),
+  // `npm run soak`, which starts its own servers.
+  {
+    name: 'soak',
+    include: ['test/soak/*.test.ts'],
+    provide: { engine: 'postgres' as const },
+    testTimeout: 24 * 3_600_000,
+    disableConsoleIntercept: true,
+  },
 ]
 
 /** The suites beside `npm test`, each a command of package.json that says what it needs. */
