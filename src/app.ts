@@ -6,7 +6,6 @@ import { recogniseKeys, requireKey, requireScope } from './access/key-checks.ts'
 import type { KeyRing } from './access/key-ring.ts'
 import type { Config } from './config/settings.ts'
 import { createErrorHandler } from './http/error-handler.ts'
-import { createExpressApp } from './http/express-app.ts'
 import { createRefuseAtOnce } from './http/fast/refuse-at-once.ts'
 import {
   denyLateAndShed,
@@ -20,6 +19,7 @@ import { createRouteFinder, type RequestMetrics, requestLog } from './http/reque
 import {
   answerNotFound,
   answerServerOptions,
+  createExpressApp,
   createRouteParts,
   pathsOf,
   type RouteParts,

@@ -213,32 +213,21 @@ export class ServiceError implements Error {
   get status(): number {
     return this.details.status ?? kindOf(this.code).status
   }
-
-  get statusCode(): number {
-    return this.status
-  }
 }
 
 Object.setPrototypeOf(ServiceError.prototype, Error.prototype)
 
-const SYSTEM_REASONS: Readonly<Record<string, string>> = {
+const READ_FAILURES: Readonly<Record<string, string>> = {
   ENOENT: 'there is no such file',
   EISDIR: 'it is a folder',
   EACCES: 'this user may not read it',
+  ERR_ENCODING_INVALID_ENCODED_DATA: 'it is not UTF-8',
 }
 
-/** Why the system does not let a file be read, in words; its code where there are none. */
+/** Why a file cannot be read, in words; the code of the error where there are none. */
 export function readFailureInWords(error: unknown): string | undefined {
   const { code } = error as NodeJS.ErrnoException
-  return code === undefined ? undefined : (SYSTEM_REASONS[code] ?? code)
-}
-
-/** Why a file cannot be read as text in UTF-8, in words. */
-export function textFailureInWords(error: unknown): string | undefined {
-  const { code } = error as NodeJS.ErrnoException
-  return code === 'ERR_ENCODING_INVALID_ENCODED_DATA'
-    ? 'it is not UTF-8'
-    : readFailureInWords(error)
+  return code === undefined ? undefined : (READ_FAILURES[code] ?? code)
 }
 
 /** The text of a file, without a byte order mark. `refuse` makes the error for one in another encoding. */

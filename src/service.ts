@@ -16,12 +16,16 @@ import { createCursors } from './users/cursor.ts'
 import { startForgetting } from './users/user-changes.ts'
 import { createUserRules } from './users/user-schemas.ts'
 import { createUserService } from './users/user-service.ts'
-import { createOperations, openMetrics } from './wiring/create-operations.ts'
-import { openKeys } from './wiring/open-keys.ts'
 import { openPasswords } from './wiring/open-passwords.ts'
 import { openStorage } from './wiring/open-storage.ts'
-import { openWebhooks } from './wiring/open-webhooks.ts'
-import { openOwnLimits, readOwnRules } from './wiring/own-limits.ts'
+import {
+  createOperations,
+  openKeys,
+  openMetrics,
+  openOwnLimits,
+  openWebhooks,
+  readOwnRules,
+} from './wiring/service-parts.ts'
 
 export interface AppOptions {
   readonly config: Config

@@ -16,7 +16,7 @@ const ALLOWED = tableOf(`
   library: config errors limits/kinds service wiring
   cli/terminal: config errors storage wiring
   service: access app config http limits/kinds ops ops/management server storage users wiring
-  wiring: access config errors limits limits/kinds ops ops/management ops/metrics storage storage/postgres
+  wiring: access config errors limits limits/kinds ops/management ops/metrics storage storage/postgres
       storage/postgres/maintenance storage/redis storage/sqlite storage/sqlite/maintenance users users/passwords
       users/transfer webhooks
   storage/sqlite/maintenance: storage storage/sqlite

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { textFailureInWords } from '../errors.ts'
+import { readFailureInWords } from '../errors.ts'
 
 /**
  * NAME=value, where `export ` may stand before it and a comment behind it. A # begins a comment only after a blank or a quote:
@@ -31,7 +31,7 @@ function readLines(path: string, problems: string[]): string[] {
     return text.split(/\r\n|\r|\n/)
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
-    const why = textFailureInWords(error)
+    const why = readFailureInWords(error)
     problems.push(`${path} cannot be read (${why}); it must be a file of NAME=value lines`)
     return []
   }

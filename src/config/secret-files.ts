@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { textFailureInWords } from '../errors.ts'
+import { readFailureInWords } from '../errors.ts'
 import type { Environment } from './values.ts'
 
 /** Settings that may be in a file, as Docker and Kubernetes hand over secrets. */
@@ -39,7 +39,7 @@ function readSecret(path: string, refuse: (why: string) => void): string | undef
     const text = new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(path))
     return text.replace(/\r?\n$/, '')
   } catch (error) {
-    refuse(`it cannot be read (${textFailureInWords(error)})`)
+    refuse(`it cannot be read (${readFailureInWords(error)})`)
     return undefined
   }
 }

@@ -3,15 +3,11 @@ import { isUint8Array } from 'node:util/types'
 import { brotliDecompress, gunzip, inflate } from 'node:zlib'
 import type { Request, RequestHandler } from 'express'
 import { ServiceError } from '../errors.ts'
-import { parseMediaTypes } from './negotiation.ts'
+import { JSON_TYPE, parseMediaTypes } from './negotiation.ts'
 
 const UTF_8 = new TextDecoder('utf-8', { fatal: true })
 
-/** Rejects with `ERR_BUFFER_TOO_LARGE` beyond `maxOutputLength` bytes. */
-type Decompress = (
-  compressed: Buffer,
-  options: { readonly maxOutputLength: number },
-) => Promise<Buffer>
+type Decompress = (body: Buffer, options: { maxOutputLength: number }) => Promise<Buffer>
 
 /** The content codings of request bodies: RFC 9110 8.4.1, and brotli. `x-gzip` is an old name of gzip. */
 export const DECOMPRESSORS: ReadonlyMap<string, Decompress> = new Map([
@@ -21,13 +17,8 @@ export const DECOMPRESSORS: ReadonlyMap<string, Decompress> = new Map([
   ['br', promisify(brotliDecompress)],
 ])
 
-const JSON_SUBTYPES = ['json']
-
-/** An update changes the fields that are sent, as RFC 7396 says of a merge patch. */
-const PATCH_SUBTYPES = ['json', 'merge-patch+json']
-
-/** The media types that PATCH takes. */
-export const PATCH_TYPES = PATCH_SUBTYPES.map(subtype => `application/${subtype}`)
+/** The media types that PATCH takes: it changes the fields that are sent, as RFC 7396 says of a merge patch. */
+export const PATCH_TYPES = [JSON_TYPE, 'application/merge-patch+json']
 
 /** RFC 5789 3.1. */
 export const ACCEPT_PATCH = { 'Accept-Patch': PATCH_TYPES.join(', ') }
@@ -78,7 +69,7 @@ async function readJson(request: Request, limitBytes: number): Promise<unknown> 
 function findHeadRefusal(request: Request): ServiceError | undefined {
   const { method, headers } = request
   const isPatch = method === 'PATCH'
-  if (!isJsonInUtf8(headers['content-type'] ?? '', isPatch ? PATCH_SUBTYPES : JSON_SUBTYPES)) {
+  if (!isJsonInUtf8(headers['content-type'] ?? '', isPatch ? PATCH_TYPES : [JSON_TYPE])) {
     return new ServiceError('media_type_unsupported', isPatch ? { headers: ACCEPT_PATCH } : {})
   }
   const coding = codingOf(request)
@@ -90,15 +81,15 @@ function codingOf({ headers }: Request): string {
   return headers['content-encoding']?.trim().toLowerCase() ?? ''
 }
 
-function isJsonInUtf8(contentType: string, subtypes: readonly string[]): boolean {
-  if (contentType === 'application/json') return true
+function isJsonInUtf8(contentType: string, types: readonly string[]): boolean {
+  if (contentType === JSON_TYPE) return true
   const [mediaType, ...others] = parseMediaTypes(contentType) ?? []
   if (mediaType === undefined || others.length > 0) return false
   const { type, subtype, parameters } = mediaType
   const isUtf8 = parameters.every(
     ({ name, value }) => name !== 'charset' || /^("?)utf-?8\1$/i.test(value),
   )
-  return type === 'application' && subtypes.includes(subtype) && isUtf8
+  return types.includes(`${type}/${subtype}`) && isUtf8
 }
 
 /** A request has a body if its headers give a length, and that is not zero: RFC 9112 6.3. */

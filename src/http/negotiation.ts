@@ -13,18 +13,15 @@ interface MediaRange {
   readonly quality: number
 }
 
-/** The media ranges of an Accept header. */
-type Preferences = readonly MediaRange[]
-
-const ANYTHING: Preferences = [{ type: '*', subtype: '*', quality: 1 }]
+const ANYTHING: readonly MediaRange[] = [{ type: '*', subtype: '*', quality: 1 }]
 
 const QUALITY = /^(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/
 
 /**
- * The preferences in an Accept header. One that is absent, empty or malformed accepts anything.
+ * The media ranges of an Accept header. One that is absent, empty or malformed accepts anything.
  * Parameters of media types are ignored, because no type here comes in several forms.
  */
-function parseAccept(header: string | undefined): Preferences {
+function parseAccept(header: string | undefined): readonly MediaRange[] {
   if (header === undefined || header === '*/*') return ANYTHING
   const ranges: MediaRange[] = []
   for (const { type, subtype, parameters } of parseMediaTypes(header) ?? []) {
@@ -36,7 +33,7 @@ function parseAccept(header: string | undefined): Preferences {
 }
 
 /** The quality that the most specific range gives to a type such as `text/html`; 0 if it is not acceptable. */
-function qualityOf(preferences: Preferences, mediaType: string): number {
+function qualityOf(preferences: readonly MediaRange[], mediaType: string): number {
   const [type, subtype] = mediaType.split('/')
   let specificity = -1
   let quality = 0

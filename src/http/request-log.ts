@@ -5,19 +5,22 @@ import type { ErrorCode } from '../errors.ts'
 import { performance } from '../platform/timers.ts'
 import { traceIdOf } from './headers.ts'
 
-/** What the metrics and the list of newest errors get of a request. Its log line has more fields. */
+/** What the metrics read of the log line of a request. */
 export interface EndedRequest {
   readonly requestId: string
   /** As it was sent. */
   readonly method: string
-  /** The template of a route, such as `/users/{id}`; empty for paths without a route. */
-  readonly route: string
-  /** 0 if the client left before the response. */
-  readonly status: number
-  readonly seconds: number
+  /** The template of a route, such as `/users/{id}`; `undefined` for paths without one. */
+  readonly route?: string | undefined
+  /** `undefined` if no response was begun. */
+  readonly status?: number | undefined
+  /** Whether the client left before the end of the response. */
+  readonly aborted?: boolean | undefined
+  /** From its arrival to the end of the response. */
+  readonly ms: number
   /** The name of its API key. */
-  readonly key: string | undefined
-  readonly reason: ErrorCode | undefined
+  readonly key?: string | undefined
+  readonly reason?: ErrorCode | undefined
 }
 
 /** Counts requests. */
@@ -59,31 +62,22 @@ export function requestLog({
     const traceId = traceIdOf(request)
     metrics?.begin()
     response.once('close', () => {
-      const isAborted = !response.writableFinished
       const ms = performance.now() - request.arrival.at
-      const route = routeOf(request)
-      metrics?.end({
+      const common = {
         requestId: request.id,
         method: request.method,
-        route: route ?? '',
-        status: isAborted ? 0 : response.statusCode,
-        seconds: ms / 1000,
-        key: request.apiKey?.name,
-        reason: request.line?.reason,
-      })
-      const line = {
-        requestId: request.id,
-        method: request.method,
-        route,
+        route: routeOf(request),
         status: response.headersSent ? response.statusCode : undefined,
-        aborted: isAborted || undefined,
+        aborted: !response.writableFinished || undefined,
         ms: Math.round(ms * 1000) / 1000,
         client,
         key: request.apiKey?.name,
         userAgent: logText(request.headers['user-agent']),
         trace_id: traceId,
       }
-      log[levelOf(request)](Object.assign(line, request.line), 'request')
+      const line = Object.assign(common, request.line)
+      metrics?.end(line)
+      log[levelOf(request)](line, 'request')
     })
     next()
   }

@@ -1,9 +1,11 @@
-import express, { type Request, type RequestHandler, type Router } from 'express'
+import express, { type Application, type Request, type RequestHandler, type Router } from 'express'
 import { ServiceError } from '../errors.ts'
 import type { Action } from './actions.ts'
 import { ACCEPT_PATCH, readJsonBody } from './body.ts'
 import type { RefuseAtOnce } from './fast/refuse-at-once.ts'
+import { readForwardedAddresses } from './forwarded.ts'
 import { isAcceptable, JSON_TYPE, notAcceptable } from './negotiation.ts'
+import { queryObject } from './query.ts'
 import type { Reply, SendReply } from './reply.ts'
 import { type StreamReply, sendStream } from './stream.ts'
 
@@ -24,6 +26,21 @@ export interface RouteParts {
   answer(handle: (request: Request) => Answer | Promise<Answer>): RequestHandler
   /** Last on each route: answers OPTIONS, and any other method with 405. */
   readonly otherMethods: RequestHandler
+}
+
+/** An Express application without any middleware. `trustProxy` is what Express takes as `trust proxy`. */
+export function createExpressApp(trustProxy: false | number | readonly string[]): Application {
+  const app = express()
+  app.disable('x-powered-by')
+  app.enable('case sensitive routing')
+  app.enable('strict routing')
+  app.set('etag', false)
+  // Only functions in limits files read `request.query`. It is parsed when they do.
+  app.set('query parser', queryObject)
+  app.set('trust proxy', trustProxy)
+  // Without a proxy no address is forwarded, and asking twice would take a microsecond.
+  if (trustProxy !== false) readForwardedAddresses(app)
+  return app
 }
 
 /** A router that compares paths to the letter, as the applications do. */

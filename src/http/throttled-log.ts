@@ -19,13 +19,14 @@ export interface ThrottledLogOptions {
   readonly monotonicNow: () => number
 }
 
-/** Writes a line and returns true, unless it is throttled; the next one says how many were left out. */
-export type WriteThrottled = (line: ThrottledLine, fields: object) => boolean
-
-/** Writes lines to the log, of which clients can cause as many as they send requests. */
-export function createThrottledLog({ log, monotonicNow }: ThrottledLogOptions): WriteThrottled {
+/**
+ * For lines of which clients can cause as many as they send requests. Returns a function that writes one and returns true, unless
+ * it is throttled; the next one says how many were left out.
+ */
+export function createThrottledLog({ log, monotonicNow }: ThrottledLogOptions) {
   const sources = new Map<string, { readonly written: number[]; leftOut: number }>()
-  return ({ level, message, source, most = LINES_A_SECOND }, fields) => {
+  return (line: ThrottledLine, fields: object): boolean => {
+    const { level, message, source, most = LINES_A_SECOND } = line
     const now = monotonicNow()
     const lines = sources.get(source) ?? { written: [], leftOut: 0 }
     sources.set(source, lines)

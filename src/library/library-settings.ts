@@ -83,7 +83,7 @@ export async function readLibrarySettings(settings: UserRecordsSettings): Promis
   if (rules !== undefined && others.LIMITS_FILE !== undefined) {
     all.push('LIMITS and LIMITS_FILE were both given; rules come from one of them')
   }
-  // Imported only if there are rules, as in `wiring/own-limits.ts`.
+  // Imported only if there are rules, as in `wiring/service-parts.ts`.
   const load = () => import('../limits/kinds/load-limits.ts')
   try {
     const limits = rules === undefined ? undefined : (await load()).checkLimits(rules)

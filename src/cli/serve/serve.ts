@@ -86,7 +86,7 @@ async function loadLimits({ config, problems, unknown }: ReturnType<typeof readS
   }
   if (config.limitsFile !== undefined) {
     try {
-      // Imported only if there are rules, as in `wiring/own-limits.ts`.
+      // Imported only if there are rules, as in `wiring/service-parts.ts`.
       const { readLimits } = await import('../../wiring/open-limits.ts')
       limits = await readLimits(config.limitsFile)
     } catch (error) {

@@ -70,7 +70,7 @@ export function createOperationsRouter(
       ifInTime(operations.countUsers()),
       ifInTime(operations.describeWebhooks()),
     ])
-    const counted = { ...(await metrics.report()), users, webhooks }
+    const counted = { ...metrics.report(), users, webhooks }
     return jsonReply(
       200,
       statusOf(report, { counted, now: clocks.now(), history: history.read(since) }),

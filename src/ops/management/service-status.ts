@@ -1,13 +1,8 @@
 import type { RuleReport } from '../../limits/rule-report.ts'
 import { readVersion } from '../../platform/package.ts'
 import type { ShownWebhook } from '../../webhooks/describe-webhooks.ts'
-import type { MetricsReport } from '../metrics/create-metrics.ts'
-import {
-  queuesOf,
-  type RequestLabels,
-  type Series,
-  type ServiceReport,
-} from '../metrics/service-report.ts'
+import type { MetricsReport, RouteCounts } from '../metrics/create-metrics.ts'
+import type { ServiceReport } from '../metrics/service-report.ts'
 import { quantileMs, rounded, type StatusHistory, sumOf } from './status-history.ts'
 
 /** What `GET /status` answers, and all that the operator's page shows. */
@@ -48,16 +43,15 @@ export function statusOf(
       shed: server.shedRequests,
       by_status: requests.byClass,
       /** The most frequent first. */
-      by_route: routesOf(counted.series),
+      by_route: counted.routes.map(routeOf).sort((one, other) => other.count - one.count),
       /** By the name of an API key. */
       by_key: counted.byKey,
     },
     connections: server.connections,
-    queues: queuesOf(report),
+    queues: report.queues,
     storage: storageOf(report, counted.commits),
     process: {
       pid: process.pid,
-      cpu_seconds: rounded(process.cpuSeconds),
       memory_bytes: process.memoryBytes,
       event_loop_lag_ms: rounded(process.eventLoopLagSeconds * 1000),
     },
@@ -91,49 +85,20 @@ function refusedBy({ type, rule, clients }: RuleReport) {
   return most.length === 0 ? [] : [{ type, rule, clients: most }]
 }
 
-function routesOf(series: readonly Series<RequestLabels>[]): readonly RouteStatus[] {
-  const byRoute = new Map<string, Series<RequestLabels>[]>()
-  for (const one of series) {
-    const name = `${one.labels.method} ${one.labels.route}`
-    const group = byRoute.get(name)
-    if (group === undefined) byRoute.set(name, [one])
-    else group.push(one)
-  }
-  return Array.from(byRoute.values(), routeOf).sort((one, other) => other.count - one.count)
-}
-
-function routeOf(series: readonly Series<RequestLabels>[]) {
-  const { method, route } = (series[0] as Series<RequestLabels>).labels
-  const durations = (series[0] as Series).counts.map((_, range) =>
-    sumOf(series.map(({ counts }) => counts[range] ?? 0)),
-  )
-  const count = sumOf(durations)
-  const byStatus = series.map(
-    ({ labels: { status }, count }) => [status === 0 ? 'aborted' : status, count] as const,
-  )
-  const seconds = sumOf(series.map(({ sum }) => sum))
+function routeOf({ method, route, byStatus, durations }: RouteCounts) {
   return {
     method,
     route,
-    count,
-    mean_ms: meanMs(seconds, count),
+    count: sumOf(durations),
     p50_ms: quantileMs(durations, 0.5),
     p99_ms: quantileMs(durations, 0.99),
-    /** By status, and `aborted` if the client left before the response. */
-    by_status: Object.fromEntries(byStatus),
+    by_status: byStatus,
   }
 }
 
-function meanMs(seconds: number, count: number): number | null {
-  return count === 0 ? null : rounded((seconds / count) * 1000)
-}
-
-function storageOf(
-  { storage, readiness }: ServiceReport,
-  { seconds, writes }: MetricsReport['commits'],
-) {
+function storageOf({ storage, readiness }: ServiceReport, commits: MetricsReport['commits']) {
   const { engine, fileBytes, connections } = storage
-  const { count, sum } = seconds
+  const { count, writes, seconds } = commits
   return {
     engine,
     up: readiness.checks.storage.status === 'ok',
@@ -141,6 +106,6 @@ function storageOf(
       files: { database_bytes: fileBytes.database, wal_bytes: fileBytes.wal },
     }),
     ...(connections && { connections }),
-    commits: { count, writes: writes.sum, mean_ms: meanMs(sum, count) },
+    commits: { count, writes, mean_ms: count === 0 ? null : rounded((seconds / count) * 1000) },
   }
 }

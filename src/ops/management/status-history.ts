@@ -1,7 +1,7 @@
 import type { Clocks } from '../../platform/clocks.ts'
-import { clearInterval, setInterval } from '../../platform/timers.ts'
+import { repeat } from '../../platform/follow.ts'
 import { DURATION_BOUNDS } from '../metrics/create-metrics.ts'
-import { queuesOf, type ServiceCounts } from '../metrics/service-report.ts'
+import type { ServiceCounts } from '../metrics/service-report.ts'
 
 const SAMPLE_MS = 2000
 const KEPT_MS = 15 * 60_000
@@ -9,21 +9,17 @@ const KEPT_MS = 15 * 60_000
 /** What happened since the sample before. */
 export type HistorySample = ReturnType<typeof sampleBetween>
 
-/** What the service did in the last 15 minutes, in memory. */
 export type StatusHistory = ReturnType<typeof createStatusHistory>
 
+/** What the service did in the last 15 minutes, in memory: a sample every 2 seconds from now on. */
 export function createStatusHistory(
   count: () => Promise<ServiceCounts>,
   { now, monotonicNow }: Pick<Clocks, 'now' | 'monotonicNow'>,
 ) {
   let samples: readonly HistorySample[] = []
   let last: Moment | undefined
-  let timer: NodeJS.Timeout | undefined
 
-  /**
-   * Adds a sample of what happened since the last call; the first call adds none. Rejects if the service cannot
-   * count: the next sample then covers this time too.
-   */
+  /** Adds a sample of what happened since the last call; the first call adds none. Rejects if the service cannot count. */
   async function sample(): Promise<void> {
     const next = { counts: await count(), at: monotonicNow(), wallMs: now() }
     if (last !== undefined && next.at > last.at) {
@@ -34,6 +30,10 @@ export function createStatusHistory(
     }
     last = next
   }
+
+  // After a failure, the next sample covers this time too.
+  const sampling = repeat({ work: sample, everyMs: SAMPLE_MS, onFailure: () => {} })
+  void sampling.run()
 
   return {
     /**
@@ -48,15 +48,7 @@ export function createStatusHistory(
         samples: samples.filter(({ at }) => Date.parse(at) > after),
       }
     },
-    sample,
-    /** Samples every 2 seconds from now on. The timer does not keep the process alive. */
-    start: () => {
-      // A service that cannot report leaves a gap, which the next sample covers.
-      const attempt = () => void sample().catch(() => {})
-      attempt()
-      timer = setInterval(attempt, SAMPLE_MS).unref()
-    },
-    close: () => clearInterval(timer),
+    close: sampling.close,
   }
 }
 
@@ -69,41 +61,37 @@ interface Moment {
 
 function sampleBetween(from: Moment, to: Moment) {
   const seconds = (to.at - from.at) / 1000
-  const [before, after] = [countsIn(from.counts), countsIn(to.counts)]
-  const durations = after.durations.map((count, range) => count - (before.durations[range] ?? 0))
+  const [before, after] = [from.counts, to.counts]
+  const durations = after.requests.durations.map(
+    (count, range) => count - (before.requests.durations[range] ?? 0),
+  )
+  const ofRules = (name: 'refused' | 'wouldRefuse') =>
+    sumOf(growthOf(byRule(before, name), byRule(after, name)))
   return {
     at: new Date(to.wallMs).toISOString(),
     /** The time since the sample before, by a clock that does not jump. Rates are the counts divided by it. */
     seconds: rounded(seconds),
     /** Requests that ended, by class of status. */
-    by_status: growthOf(before.byClass, after.byClass),
+    by_status: growthOf(before.requests.byClass, after.requests.byClass),
     /** Of the requests that ended; `null` without any. */
     p50_ms: quantileMs(durations, 0.5),
     p90_ms: quantileMs(durations, 0.9),
     p99_ms: quantileMs(durations, 0.99),
     /** Requests that were refused because the service was overloaded. */
-    shed: after.shed - before.shed,
+    shed: after.server.shedRequests - before.server.shedRequests,
     /** Requests that rules refused, and would have refused but for a dry run. */
-    refused: sumOf(growthOf(before.refused, after.refused)),
-    would_refuse: sumOf(growthOf(before.wouldRefuse, after.wouldRefuse)),
+    refused: ofRules('refused'),
+    would_refuse: ofRules('wouldRefuse'),
     /** What waited at that moment. */
-    queues: queuesOf(to.counts),
+    queues: after.queues,
     /** CPU seconds that the process used, for each second. */
-    cpu: rounded((after.cpuSeconds - before.cpuSeconds) / seconds),
+    cpu: rounded((after.process.cpuSeconds - before.process.cpuSeconds) / seconds),
   }
 }
 
-/** What a report has counted since the start. */
-function countsIn({ requests, server, limits, process }: ServiceCounts) {
-  const byRule = (name: 'refused' | 'wouldRefuse') =>
-    Object.fromEntries((limits?.rules ?? []).map(rule => [`${rule.type} ${rule.rule}`, rule[name]]))
-  return {
-    ...requests,
-    shed: server.shedRequests,
-    refused: byRule('refused'),
-    wouldRefuse: byRule('wouldRefuse'),
-    cpuSeconds: process.cpuSeconds,
-  }
+function byRule({ limits }: ServiceCounts, name: 'refused' | 'wouldRefuse'): Counts {
+  const rules = limits?.rules ?? []
+  return Object.fromEntries(rules.map(rule => [`${rule.type} ${rule.rule}`, rule[name]]))
 }
 
 type Counts = Readonly<Record<string, number>>

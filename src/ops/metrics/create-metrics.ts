@@ -6,11 +6,10 @@ import {
   prometheusContentType,
   Registry,
 } from 'prom-client'
-import type { RequestMetrics } from '../../http/request-log.ts'
+import type { EndedRequest, RequestMetrics } from '../../http/request-log.ts'
 import type { Commit } from '../../storage/storage-report.ts'
-import { createNewestErrors } from '../newest-errors.ts'
 import { SERVICE_METRICS } from './service-metrics.ts'
-import type { RequestLabels, Series, ServiceReport } from './service-report.ts'
+import type { ServiceReport } from './service-report.ts'
 
 export const PROMETHEUS_TYPE = 'text/plain'
 
@@ -46,7 +45,22 @@ const KNOWN_METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 
 export type Metrics = ReturnType<typeof createMetrics>
 
 /** What has been counted since the start. */
-export type MetricsReport = Awaited<ReturnType<Metrics['report']>>
+export type MetricsReport = ReturnType<Metrics['report']>
+
+/** What tells the counted requests apart. `route` is empty for paths without one; `status` is 0 if the client left before. */
+interface RequestLabels {
+  readonly method: string
+  readonly route: string
+  readonly status: number
+}
+
+/** The requests of a method and route. */
+export interface RouteCounts extends Omit<RequestLabels, 'status'> {
+  /** By status, and `aborted` if the client left before the response. */
+  readonly byStatus: Record<string, number>
+  /** By range of `DURATION_BOUNDS`. */
+  readonly durations: number[]
+}
 
 /**
  * Creates the metrics of a service and its process in a registry of its own. `now` is in milliseconds since the epoch.
@@ -66,7 +80,7 @@ export function createMetrics(now: () => number) {
     buckets: [...DURATION_BOUNDS],
     registers,
   })
-  const byKey = new Counter({
+  const requestsByKey = new Counter({
     name: 'http_requests_by_key_total',
     help: 'Number of requests with a valid API key, by the name of the key.',
     labelNames: ['key'],
@@ -101,21 +115,26 @@ export function createMetrics(now: () => number) {
   }
 
   const errors = createNewestErrors(now)
-  const keyNames = new Set<string>()
-  // Kept beside the histogram, which is too slow to read every two seconds.
+  // Kept beside the metrics, which are slow to read.
+  const byRoute = new Map<string, RouteCounts>()
+  const byKey = new Map<string, number>()
   const byClass: Record<string, number> = { '2xx': 0, '3xx': 0, '4xx': 0, '5xx': 0, aborted: 0 }
-  const byRange = new Array<number>(DURATION_BOUNDS.length + 1).fill(0)
+  const byRange = noDurations()
+  const commits = { count: 0, writes: 0, seconds: 0 }
   let inFlight = 0
 
-  function observe(labels: RequestLabels, seconds: number): void {
-    durations.observe(labels, seconds)
-    const { status } = labels
-    const name = status === 0 ? 'aborted' : `${Math.floor(status / 100)}xx`
-    byClass[name] = (byClass[name] ?? 0) + 1
-    if (labels.route === FEED_ROUTE) return
-    let range = 0
-    while (seconds > (DURATION_BOUNDS[range] ?? Infinity)) range++
-    byRange[range] = (byRange[range] ?? 0) + 1
+  function observe({ method, route, status }: RequestLabels, seconds: number): void {
+    durations.observe({ method, route, status }, seconds)
+    const name = `${method} ${route}`
+    const counts = byRoute.get(name) ?? { method, route, byStatus: {}, durations: noDurations() }
+    byRoute.set(name, counts)
+    const isAborted = status === 0
+    increase(counts.byStatus, isAborted ? 'aborted' : `${status}`)
+    increase(byClass, isAborted ? 'aborted' : `${Math.floor(status / 100)}xx`)
+    const above = DURATION_BOUNDS.findIndex(bound => seconds <= bound)
+    const range = above < 0 ? DURATION_BOUNDS.length : above
+    increase(counts.durations, range)
+    if (route !== FEED_ROUTE) increase(byRange, range)
   }
 
   const requests: RequestMetrics = {
@@ -123,14 +142,16 @@ export function createMetrics(now: () => number) {
       inFlight++
     },
     end: request => {
-      const { method, route, status, seconds, key } = request
+      const { method, route = '', aborted, ms, key } = request
       inFlight--
-      if (status >= 400) errors.add(request)
+      const status = aborted ? 0 : (request.status ?? 0)
+      if (status >= 400) errors.add(request, status)
       const known = KNOWN_METHODS.has(method) ? method : OTHER_METHOD
-      observe({ method: known, route, status }, seconds)
+      observe({ method: known, route, status }, ms / 1000)
       if (key === undefined) return
-      if (keyNames.size < MAX_KEY_NAMES) keyNames.add(key)
-      byKey.inc({ key: keyNames.has(key) ? key : OTHER_KEYS })
+      const name = byKey.has(key) || byKey.size < MAX_KEY_NAMES ? key : OTHER_KEYS
+      byKey.set(name, (byKey.get(name) ?? 0) + 1)
+      requestsByKey.inc({ key: name })
     },
     addMalformed: status => observe({ method: OTHER_METHOD, route: '', status }, 0),
   }
@@ -141,25 +162,20 @@ export function createMetrics(now: () => number) {
     recordCommit: ({ seconds, writes }: Commit) => {
       commitSeconds.observe(seconds)
       commitWrites.observe(writes)
+      commits.count++
+      commits.writes += writes
+      commits.seconds += seconds
     },
 
     /** As `ReportSources` says. */
     count: () => ({ inFlight, byClass: { ...byClass }, durations: [...byRange] }),
 
-    /** Takes a millisecond for each hundred series. */
-    report: async () => {
-      const keys = (await byKey.get()).values.map(
-        ({ labels, value }) => [String(labels.key), value] as const,
-      )
-      const [seconds] = await seriesOf(commitSeconds)
-      const [writes] = await seriesOf(commitWrites)
-      return {
-        series: (await seriesOf(durations)) as Series<RequestLabels>[],
-        byKey: Object.fromEntries<number>(keys),
-        errors: errors.read(),
-        commits: { seconds: seconds as Series, writes: writes as Series },
-      }
-    },
+    report: () => ({
+      routes: [...byRoute.values()],
+      byKey: Object.fromEntries(byKey),
+      errors: errors.read(),
+      commits: { ...commits },
+    }),
 
     /** All metrics in the text format of Prometheus. `type` is the Content-Type. */
     render: async (latest: ServiceReport) => {
@@ -170,23 +186,47 @@ export function createMetrics(now: () => number) {
   }
 }
 
-/** What a histogram has observed, by its labels. */
-async function seriesOf(histogram: Histogram): Promise<readonly Series[]> {
-  const { name, values } = await histogram.get()
-  const found: Series[] = []
-  let counts: number[] = []
-  let below = 0
-  // The values of a series come one after another: its buckets, each of which includes the smaller ones, then its sum
-  // and its count.
-  for (const { metricName, labels, value } of values) {
-    if (metricName === `${name}_bucket`) {
-      counts.push(value - below)
-      below = value
-    } else if (metricName === `${name}_sum`) {
-      found.push({ labels, counts, count: below, sum: value })
-      counts = []
-      below = 0
+/** How many of each reason are kept, so that a flood of one hides no other. There are as many reasons as codes of errors. */
+const MAX_ERRORS_OF_REASON = 5
+
+const MAX_SHOWN_ERRORS = 50
+
+/** The newest requests that were answered with an error, without anything that a client chose but the id of its request. */
+function createNewestErrors(now: () => number) {
+  const describe = (request: EndedRequest, status: number) => {
+    const { requestId, method, route = '', reason = null } = request
+    return {
+      at: new Date(now()).toISOString(),
+      request_id: requestId,
+      method,
+      route,
+      status,
+      reason,
     }
   }
-  return found
+  const byReason = new Map<unknown, { nth: number; error: ReturnType<typeof describe> }[]>()
+  let count = 0
+
+  return {
+    add: (request: EndedRequest, status: number): void => {
+      const errors = byReason.get(request.reason) ?? []
+      byReason.set(request.reason, errors)
+      errors.push({ nth: count++, error: describe(request, status) })
+      if (errors.length > MAX_ERRORS_OF_REASON) errors.shift()
+    },
+
+    /** The newest first, whatever the clock does. */
+    read: () =>
+      [...byReason.values()]
+        .flat()
+        .sort((one, other) => other.nth - one.nth)
+        .slice(0, MAX_SHOWN_ERRORS)
+        .map(({ error }) => error),
+  }
+}
+
+const noDurations = () => new Array<number>(DURATION_BOUNDS.length + 1).fill(0)
+
+function increase<Key extends string | number>(counts: Record<Key, number>, key: Key): void {
+  counts[key] = (counts[key] ?? 0) + 1
 }

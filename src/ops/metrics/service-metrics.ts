@@ -1,5 +1,5 @@
 import { readVersion } from '../../platform/package.ts'
-import { queuesOf, type ServiceReport } from './service-report.ts'
+import type { ServiceReport } from './service-report.ts'
 
 type Labels = Readonly<Record<string, string>>
 
@@ -40,7 +40,7 @@ export const SERVICE_METRICS: readonly Metric[] = [
     name: 'queue_length',
     help: 'Number of requests that wait for their turn, writes that wait for the database, and passwords that wait for a thread.',
     labelNames: ['queue'],
-    read: report => by('queue', queuesOf(report)),
+    read: ({ queues }) => by('queue', queues),
   },
   {
     name: 'storage_up',

@@ -5,25 +5,6 @@ import type { Storage } from '../../storage/storage.ts'
 import type { WebhookRunner } from '../../webhooks/webhook-runner.ts'
 import type { CheckReadiness } from '../health.ts'
 
-/** What tells the counted requests apart. `route` is empty for paths without one; `status` is 0 if the client left before. */
-export type RequestLabels = {
-  readonly method: string
-  readonly route: string
-  readonly status: number
-}
-
-/** The observations of a histogram that have the same labels. */
-export interface Series<Labels = unknown> {
-  readonly labels: Labels
-  /**
-   * For each bound, how many values are at most this one and above the previous one. The last number counts those
-   * above all bounds.
-   */
-  readonly counts: readonly number[]
-  readonly count: number
-  readonly sum: number
-}
-
 type Reporter = ReturnType<typeof createReporter>
 
 /** What the service has done since its start, and how it is now. */
@@ -31,15 +12,6 @@ export type ServiceReport = Awaited<ReturnType<Reporter['report']>>
 
 /** What is cheap of it: it does not ask the database. */
 export type ServiceCounts = Awaited<ReturnType<Reporter['count']>>
-
-/** What waits at the moment: requests, writes and passwords. */
-export function queuesOf({ server, storage, waitingPasswords }: ServiceCounts) {
-  return {
-    requests: server.waitingRequests,
-    writes: storage.waitingWrites,
-    passwords: waitingPasswords,
-  }
-}
 
 export interface ReportSources {
   readonly checks: CheckReadiness
@@ -51,18 +23,20 @@ export interface ReportSources {
       readonly inFlight: number
       /** By class of status: `2xx` to `5xx`, and `aborted` if the client left before the response. */
       readonly byClass: Readonly<Record<string, number>>
-      /** By range of their durations, as `Series`. */
+      /** How many took at most as long as each of `DURATION_BOUNDS`, and longer than the one before it; last those above all. */
       readonly durations: readonly number[]
     }
   }
   readonly storage: Pick<Storage, 'report'>
   readonly passwords: { waiting(): number }
-  readonly wholeLists: { running(): number }
-  /** Requests that wait for a change, streams of events, and deletions that were kept when they were last counted. */
-  readonly feed: () => Readonly<Record<'waiting' | 'streaming' | 'deletions', number>>
+  readonly users: { readonly whole: { running(): number } }
+  /** Requests that wait for a change, and streams of events. */
+  readonly changes: { report(): Readonly<Record<'waiting' | 'streaming', number>> }
+  /** How many deletions the feed had when they were last counted. */
+  readonly deletions: () => number
   readonly webhooks: WebhookRunner['report']
   /** `undefined` without limits. */
-  readonly limits: () => LimitsReport | undefined
+  readonly limits: { report(): LimitsReport | undefined }
 }
 
 /** A database that takes longer counts as down: monitoring must see one that hangs, and not hang with it. */
@@ -70,20 +44,24 @@ const PING_TIMEOUT_MS = 500
 
 /** Returns what reports about a service. A report takes little longer than `PING_TIMEOUT_MS`. */
 export function createReporter(sources: ReportSources) {
-  const { checks, server, metrics, storage, passwords, wholeLists, feed, limits } = sources
+  const { checks, metrics, passwords, users, changes, limits } = sources
 
   async function count() {
     const eventLoopLagSeconds = await measureLag()
     const { user, system } = process.cpuUsage()
+    const [server, storage] = [sources.server.report(), sources.storage.report()]
     return {
-      requests: metrics.count(),
-      server: server.report(),
-      storage: storage.report(),
-      waitingPasswords: passwords.waiting(),
-      wholeLists: wholeLists.running(),
-      feed: feed(),
+      ...{ server, storage, requests: metrics.count() },
+      /** What waits at the moment. */
+      queues: {
+        requests: server.waitingRequests,
+        writes: storage.waitingWrites,
+        passwords: passwords.waiting(),
+      },
+      wholeLists: users.whole.running(),
+      feed: { ...changes.report(), deletions: sources.deletions() },
       webhooks: sources.webhooks(),
-      limits: limits(),
+      limits: limits.report(),
       process: {
         pid: process.pid,
         /** Milliseconds since the epoch. */

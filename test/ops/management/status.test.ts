@@ -46,10 +46,7 @@ test('GET /status says what the service does, exact to the request', async () =>
       ...{ ...DATABASE, up: true },
       commits: { count: NUMBER, writes: NUMBER, mean_ms: NUMBER },
     },
-    process: {
-      ...{ pid: process.pid, cpu_seconds: NUMBER, memory_bytes: NUMBER },
-      event_loop_lag_ms: NUMBER,
-    },
+    process: { pid: process.pid, memory_bytes: NUMBER, event_loop_lag_ms: NUMBER },
     limits: {
       ...{ store: 'memory', up: true },
       rules: await (await fetch(`${managementUrl}/limits`)).json(),
@@ -70,7 +67,7 @@ test('GET /status says what the service does, exact to the request', async () =>
   )
   expect(Math.abs(Date.parse(status.now) - Date.now())).toBeLessThan(60_000)
   expect(Date.parse(status.started_at)).toBeLessThanOrEqual(Date.parse(status.now))
-  const times = { mean_ms: NUMBER, p50_ms: NUMBER, p99_ms: NUMBER }
+  const times = { p50_ms: NUMBER, p99_ms: NUMBER }
   const [first, ...others] = status.requests.by_route
   expect(first).toEqual({
     ...{ method: 'GET', route: '/users/{id}', count: 4, by_status: { 200: 3, 404: 1 } },
@@ -100,14 +97,6 @@ test('GET /status has the newest five errors of each reason, also by a clock tha
     ...{ method: 'GET', route: '/users', status: 400, reason: 'query_invalid' },
   })
   expect(JSON.stringify(body)).not.toContain('ann@')
-})
-
-test('GET /status counts the users', async () => {
-  const { ops, http } = await openManagedApp({ users: [newUserBody(), newUserBody()] })
-  const countOf = async () => (await ops.get('/status').expect(200)).body.users
-  expect(await countOf()).toBe(2)
-  await http.delete('/users/1').expect(204)
-  expect(await countOf()).toBe(1)
 })
 
 test('GET /status?since= is 400 for what is no instant, and names the parameter', async () => {

@@ -197,15 +197,30 @@ test('GET /metrics has the same metrics at the same time and again, and leaves t
   expect(register.getMetricsAsArray()).toEqual([])
 })
 
-test('requests are counted by at most 200 names of keys, and the rest under _other', async () => {
+test('requests are counted by at most 200 names of keys, and the rest under _other', () => {
   const { requests, count, report } = createMetrics(Date.now)
   const names = Array.from({ length: 300 }, (_, index) => `key-${index}`)
   for (const key of [...names, ...names]) {
     requests.begin()
-    const line = { requestId: 'one', reason: undefined, method: 'GET', route: '/users' }
-    requests.end({ ...line, status: 200, seconds: 0.001, key })
+    requests.end({ requestId: 'one', method: 'GET', route: '/users', status: 200, ms: 1, key })
   }
   const counted = Object.fromEntries(names.slice(0, 200).map(name => [name, 2]))
-  expect((await report()).byKey).toEqual({ ...counted, _other: 200 })
+  expect(report().byKey).toEqual({ ...counted, _other: 200 })
   expect(count()).toMatchObject({ inFlight: 0, byClass: { '2xx': 600, '5xx': 0 } })
+})
+
+test('the page takes nothing from the metrics: GET /metrics has the worst lag since the one before', async () => {
+  const { ops } = await openManagedApp()
+  const worstLag = async () => {
+    const { read } = parseMetrics((await ops.get('/metrics').expect(200)).text)
+    return read('nodejs_eventloop_lag_max_seconds') ?? 0
+  }
+  await worstLag()
+  // The monitor measures from its second turn on.
+  await new Promise(resolve => setTimeout(resolve, 50))
+  const end = performance.now() + 500
+  while (performance.now() < end);
+  await new Promise(resolve => setTimeout(resolve, 50))
+  for (let times = 0; times < 3; times++) await ops.get('/status').expect(200)
+  expect(await worstLag()).toBeGreaterThan(0.3)
 })
