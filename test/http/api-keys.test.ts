@@ -1,5 +1,3 @@
-import { type IncomingHttpHeaders, type OutgoingHttpHeaders, request } from 'node:http'
-import { text } from 'node:stream/consumers'
 import { describe, expect, test } from 'vitest'
 import { SCOPES, type Scope } from '../../src/access/api-key.ts'
 import { addKey, unknownKey, withKeyStore } from '../support/api-keys.ts'
@@ -7,8 +5,8 @@ import { newUserBody } from '../support/builders.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { hurryPolls } from '../support/global-timers.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
-import { sendRaw } from '../support/raw-http.ts'
-import { requestBytes } from '../support/raw-request.ts'
+import type { RawAnswer } from '../support/raw-http.ts'
+import { askAndClose, type RawHeaders } from '../support/raw-request.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 import { executeSql } from '../support/sql.ts'
 import { until } from '../support/until.ts'
@@ -50,26 +48,10 @@ const SPELLINGS = `
   .trim()
   .split(/\s+/)
 
-interface Answer {
-  readonly status: number
-  readonly headers: IncomingHttpHeaders
-  readonly body: string
-}
-
 type Port = Pick<TestApp, 'port'>
 
-/** Sends a request, with each of several values of a header in a line of its own. */
-function send({ port }: Port, line: string, headers: OutgoingHttpHeaders = {}): Promise<Answer> {
-  const [method = '', path = ''] = line.split(' ')
-  return new Promise((resolve, reject) => {
-    const options = { port, host: '127.0.0.1', method, path, headers, agent: false }
-    const sent = request(options, async response => {
-      const { statusCode: status = 0, headers } = response
-      resolve({ status, headers, body: await text(response) })
-    })
-    sent.on('error', reject).end()
-  })
-}
+const send = ({ port }: Port, line: string, headers?: RawHeaders) =>
+  askAndClose(port, line, headers)
 
 async function statusOf(of: Port, line: string, Authorization?: string | string[]) {
   return (await send(of, line, Authorization === undefined ? {} : { Authorization })).status
@@ -78,7 +60,7 @@ async function statusOf(of: Port, line: string, Authorization?: string | string[
 const REALM = 'Bearer realm="user-records"'
 
 /** What is refused, apart from the id of the request. */
-function refusalOf({ status, headers, body }: Answer) {
+function refusalOf({ status, headers, body }: RawAnswer) {
   const { 'www-authenticate': challenge, 'content-length': length } = headers
   return { status, challenge, length, body }
 }
@@ -303,12 +285,10 @@ describe('an Authorization header', () => {
     const key = ofAll().slice('Bearer '.length)
     const seen = app.logLines.length
     for (const sent of malformedAuthorizations(key)) {
-      const headers = { Connection: 'close', Authorization: sent }
-      const [answer] = await sendRaw(app.port, requestBytes('GET /users', headers)).ended
       // A header that is too large or has control characters is refused by the parser.
       const isOdd = sent.length > 16_000 || /[^\t\x20-\x7e\x80-\xff]/.test(sent)
       const statuses = isOdd ? [400, 401, 431] : [401]
-      expect(statuses, sent.slice(0, 80)).toContain(answer?.status)
+      expect(statuses, sent.slice(0, 80)).toContain(await statusOf(app, 'GET /users', sent))
     }
     expect(await statusOf(app, 'GET /users', ofAll())).toBe(200)
     // A busy machine may reach PostgreSQL too late.

@@ -224,13 +224,6 @@ test.each([
   await expectNoUsers()
 })
 
-test('bytes after chunks in HTTP/1.0, which has no chunks, are not answered', async () => {
-  const head =
-    'POST /nowhere HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n'
-  const answers = await answersTo(`${head}0\r\n\r\n${get(CLOSE, '/users')}`)
-  expect(answers.map(({ status }) => status)).toEqual([404])
-})
-
 const OFFER = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAA'
 
 /** Each packet a while after the one before it. */

@@ -53,8 +53,8 @@ export function sendRaw(port: number, bytes: string | Buffer): RawExchange {
   return { socket, ended, text, answers }
 }
 
-/** Splits responses that have a Content-Length or no body, as all responses of this service. */
-export function parseAnswers(bytes: Buffer): RawAnswer[] {
+/** Splits responses that have a Content-Length or no body, as all responses of this service. Those to HEAD have both. */
+export function parseAnswers(bytes: Buffer, isHead = false): RawAnswer[] {
   const answers: RawAnswer[] = []
   let rest = bytes.toString('latin1')
   for (;;) {
@@ -67,7 +67,7 @@ export function parseAnswers(bytes: Buffer): RawAnswer[] {
         return [line.slice(0, colon).toLowerCase(), line.slice(colon + 1).trim()]
       }),
     )
-    const bodyEnd = headEnd + 4 + Number(headers['content-length'] ?? 0)
+    const bodyEnd = headEnd + 4 + (isHead ? 0 : Number(headers['content-length'] ?? 0))
     if (rest.length < bodyEnd) return answers
     const body = Buffer.from(rest.slice(headEnd + 4, bodyEnd), 'latin1').toString()
     answers.push({ status: Number(statusLine.split(' ')[1]), headers, body })

@@ -1,4 +1,4 @@
-import { type RawAnswer, sendRaw } from './raw-http.ts'
+import { parseAnswers, type RawAnswer, sendRaw } from './raw-http.ts'
 
 /** Headers by name. Several texts of a name are sent in lines of their own; characters are bytes. */
 export type RawHeaders = Readonly<Record<string, string | readonly string[]>>
@@ -54,7 +54,8 @@ export async function askAndClose(
   headers: RawHeaders = {},
   body?: string | Buffer,
 ): Promise<RawAnswer> {
-  const [answer] = await sendRaw(port, requestBytes(line, { ...CLOSING, ...headers }, body)).ended
+  const { text } = sendRaw(port, requestBytes(line, { ...CLOSING, ...headers }, body))
+  const [answer] = parseAnswers(Buffer.from(await text, 'latin1'), line.startsWith('HEAD '))
   if (answer === undefined) throw new Error('no answer')
   return answer
 }

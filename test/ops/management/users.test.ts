@@ -79,14 +79,6 @@ describe('each answers as on the public port:', () => {
       expect(body).toMatchObject({ reason: 'path_not_found', resource: 'Request' })
     },
   )
-
-  test('but a page of another origin is 403, and no page may read by CORS', async () => {
-    for (const method of ['get', 'post', 'delete', 'options'] as const) {
-      const sending = app.ops[method]('/users/1').set('Origin', 'https://evil.example')
-      const { status, body } = await sending
-      expect([method, status, body.reason]).toEqual([method, 403, 'origin_not_allowed'])
-    }
-  })
 })
 
 test('a user is created, found, corrected, given a password and deleted, without keys and limits', async () => {
