@@ -8,9 +8,8 @@ const SOURCE = fileURLToPath(new URL('../src', import.meta.url))
 /** Which rooms each room may know; one without a row may know none. What is in a folder within a room is a room of its own. */
 const ALLOWED = tableOf(`
   main: cli
-  cli: access cli/limits cli/serve cli/terminal cli/transfer cli/webhooks config errors limits storage wiring
-  cli/webhooks: access cli/terminal errors storage users webhooks
-  cli/transfer: cli/terminal config errors users/transfer wiring
+  cli: access cli/limits cli/serve cli/terminal cli/transfer config errors limits storage users webhooks wiring
+  cli/transfer: cli/terminal config errors users users/passwords users/transfer wiring
   cli/serve: config errors limits/kinds ops ops/management server service wiring
   cli/limits: access cli/terminal config errors limits limits/kinds limits/rules server service wiring
   library: config errors limits/kinds service wiring

@@ -5,8 +5,8 @@ import { Command, CommanderError } from 'commander'
 import { maskCredentials } from '../config/url-parts.ts'
 import { OperatorError, ServiceError } from '../errors.ts'
 import { readVersion } from '../platform/package.ts'
+import { addKeyCommands, addServeCommand, addWebhookCommands } from './commands.ts'
 import { addDatabaseCommands } from './database.ts'
-import { addKeyCommands } from './key-commands.ts'
 import { addLimitsCommands } from './limits/limits-commands.ts'
 import {
   type CommandContext,
@@ -20,7 +20,6 @@ import {
   write,
 } from './terminal/terminal.ts'
 import { addTransferCommands } from './transfer/transfer-commands.ts'
-import { addWebhookCommands } from './webhooks/webhook-commands.ts'
 
 const EPILOGUE = `
 Settings are environment variables, or lines of a .env file: see .env.example.
@@ -113,26 +112,6 @@ function createProgram(context: CommandContext, onHelp: (text: string) => void):
     .description('print the version')
     .action(() => context.run(async () => ({ lines: [readVersion()], json: undefined })))
   return program
-}
-
-/** Adds `serve`, the default command. */
-function addServeCommand(program: Command, { terminal, run }: CommandContext): void {
-  program
-    .command('serve')
-    .description('serve HTTP requests (the default command)')
-    .option('--host <ADDRESS>', 'address to listen on, instead of HOST')
-    .option('--port <NUMBER>', 'port to listen on, instead of PORT; 0 picks a free port')
-    .action(({ host, port }: { host?: string; port?: string }) =>
-      run(async () => {
-        // An empty variable counts as unset, but who gives an option means it.
-        if (host === '' || port === '') throw new UsageError('--host and --port must not be empty')
-        const { serve } = await import('./serve/serve.ts')
-        return serve(terminal.environment, {
-          ...(host !== undefined && { HOST: host }),
-          ...(port !== undefined && { PORT: port }),
-        })
-      }),
-    )
 }
 
 function onOneLine(text: string): string {

@@ -1,5 +1,6 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { type InputFlags, inputFormatOf } from '../../src/cli/transfer/format.ts'
 import { rowsIn } from './databases.ts'
 import { temporaryFolder } from './open-test-app.ts'
 import { runCommand } from './run-command.ts'
@@ -22,6 +23,11 @@ export async function importingFrom(
 
 export function exporting(cwd: string, ...args: string[]): Promise<FinishedProcess> {
   return runCommand({ cwd, args: ['export', ...args] })
+}
+
+/** How a file is read. Lines about its columns are dropped. */
+export function readerOptions(file: string, flags: InputFlags = {}) {
+  return { ...inputFormatOf(file, flags), file, say: () => {} }
 }
 
 /** A line for each row; a text is a line as it is. */

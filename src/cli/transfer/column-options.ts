@@ -50,14 +50,11 @@ function parseTaken(text: string) {
   )
 }
 
-/** What decides how rows are read, as text; empty for no option. The order of options does not matter, but for parts of a name. */
+/** What decides how rows are read, as text. The order of options does not matter, but for parts of a name. */
 export function columnOptionsText(options: ColumnOptions): string {
   const { taken, ignored, nameFrom, null: nulls, escape: escaping } = options
-  const columns = taken.toSorted((a, b) => (a.field < b.field ? -1 : a.field > b.field ? 1 : 0))
-  const texts = columns.map(({ column, field }) => `${column}=${field}`)
-  const isUsual = [nameFrom, nulls, escaping].every(option => option === undefined)
-  if (isUsual && texts.length + ignored.length === 0) return ''
-  return `${JSON.stringify([texts, ignored.toSorted(), nameFrom, nulls?.toSorted(), escaping])}\n`
+  const columns = IMPORT_COLUMNS.map(name => taken.filter(({ field }) => field === name))
+  return JSON.stringify([columns, ignored.toSorted(), nameFrom, nulls?.toSorted(), escaping])
 }
 
 /** Names a user without a name by the part of the e-mail before the @. */

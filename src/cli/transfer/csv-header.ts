@@ -1,13 +1,8 @@
 import { IMPORT_COLUMNS } from '../../users/transfer/import-rows.ts'
 import { type Choice, ColumnsError } from './choose-columns.ts'
 import { type ColumnOptions, listed, quoted } from './column-options.ts'
+import type { CsvHeader } from './row-reader.ts'
 import { valueAt } from './row-values.ts'
-
-export interface CsvHeader {
-  /** The first line, trimmed. Columns without a heading have an empty one. */
-  readonly headings: readonly string[]
-  readonly delimiter: string
-}
 
 /**
  * The options with the headings of the file in place of the names given, which may be in any case. A heading in the same case is

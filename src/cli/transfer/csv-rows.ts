@@ -1,4 +1,4 @@
-import { MAX_ROW_CHARS } from './read-rows.ts'
+import { MAX_ROW_CHARS } from './row-reader.ts'
 
 export interface CsvRow {
   /** The line at which it begins, from 1. */

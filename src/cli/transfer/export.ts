@@ -10,9 +10,11 @@ import {
   syncFile,
   syncFolder,
 } from '../../platform/durable-files.ts'
-import { pagesToExport, USER_COLUMNS } from '../../users/transfer/user-export.ts'
+import { parseWholeList } from '../../users/list-query.ts'
+import { canonicalOf } from '../../users/passwords/parse-digest.ts'
+import { readWholeList, USER_COLUMNS } from '../../users/whole-list.ts'
 import { openStorageForCommand } from '../../wiring/open-storage.ts'
-import { readConfig } from '../terminal/read-config.ts'
+import { readConfig, requireOtherFile } from '../terminal/read-config.ts'
 import { runTask } from '../terminal/run-task.ts'
 import {
   counted,
@@ -24,7 +26,6 @@ import {
   UsageError,
   write,
 } from '../terminal/terminal.ts'
-import { requireOtherFile } from './files.ts'
 import { EXPORT_FORMATS, type FormatFlags, formatOf, STANDARD_STREAM } from './format.ts'
 
 /** The options that are parameters of the list. */
@@ -55,6 +56,7 @@ export async function exportUsers(
   } = formatOf(file, flags, EXPORT_FORMATS)
   if (flags.json && file === STANDARD_STREAM)
     throw new UsageError('--json needs a FILE: standard output is for the users themselves')
+  const asked = parseFilters(flags)
   const config = readConfig(terminal)
   requireOtherFile(file, config)
   const columns = [...USER_COLUMNS, ...(withDigests ? ['password_digest'] : [])]
@@ -63,24 +65,23 @@ export async function exportUsers(
     const existing = { ifMissing: 'refuse', mustPersist: true, isReadOnly: true } as const
     const { users, close } = await openStorageForCommand(config, existing)
     let done = 0
-    async function* texts(pages: AsyncIterable<readonly string[]>) {
+    async function* texts() {
       if (format === 'csv') yield stringify([columns], { delimiter })
-      for await (const page of pages) {
+      for await (const { lines, digests } of readWholeList(users, { ...asked, withDigests })) {
+        const page = lines.split('\n').slice(0, -1)
+        const shown = withDigests ? page.map((json, at) => addDigest(json, digests[at])) : page
         yield format === 'csv'
           ? stringify(
-              page.map(user => JSON.parse(user)),
-              { columns, delimiter },
+              shown.map(json => Object.values(JSON.parse(json))),
+              { delimiter },
             )
-          : page.map(user => `${user}\n`).join('')
+          : shown.map(json => `${json}\n`).join('')
         done += page.length
         progress(done)
       }
     }
     try {
-      const pages = pagesToExport({ users, parameters: parametersOf(flags), withDigests })
-      await writeOutput(file, texts(pages), { terminal, signal, isPacked })
-    } catch (error) {
-      throw asUsageError(error)
+      await writeOutput(file, texts(), { terminal, signal, isPacked })
     } finally {
       await close()
     }
@@ -138,20 +139,27 @@ async function writeOutput(
   }
 }
 
-function parametersOf(flags: ListFlags) {
-  return LIST_FLAGS.flatMap(flag => {
+/** The filters of the list. Throws `UsageError` about the options that are wrong. */
+function parseFilters(flags: ListFlags) {
+  const parameters = LIST_FLAGS.flatMap(flag => {
     const name = flag.replace(/[AB]/, letter => `_${letter.toLowerCase()}`)
     // The list takes a blank for a plus that a URL has lost.
     const value = flag === 'email' ? flags.email?.replace(/, +/g, ',') : flags[flag]
     return value === undefined ? [] : [{ name, value }]
   })
+  try {
+    return parseWholeList(parameters)
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error
+    const problems = (error.details.errors ?? []).map(
+      ({ field, messages }) => `--${field.replace('_', '-')} ${messages.join(', ')}`,
+    )
+    throw new UsageError(problems.join('; '))
+  }
 }
 
-/** Turns the messages about query parameters into messages about options. */
-function asUsageError(error: unknown): unknown {
-  if (!(error instanceof ServiceError) || error.code !== 'query_invalid') return error
-  const problems = (error.details.errors ?? []).map(
-    ({ field, messages }) => `--${field.replace('_', '-')} ${messages.join(', ')}`,
-  )
-  return new UsageError(problems.join('; '))
+/** A user without a password has `null`. */
+function addDigest(json: string, digest: string | null | undefined): string {
+  const shown = JSON.stringify(digest == null ? null : canonicalOf(digest))
+  return `${json.slice(0, -1)},"password_digest":${shown}}`
 }

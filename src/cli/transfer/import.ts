@@ -1,11 +1,12 @@
-import { resolve } from 'node:path'
+import { accessSync, appendFileSync, constants, statSync, truncateSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
 import { OperatorError } from '../../errors.ts'
 import { isSameFile } from '../../platform/durable-files.ts'
 import type { RejectedRow } from '../../users/transfer/import-rows.ts'
-import type { ImportResult } from '../../users/transfer/user-import.ts'
+import type { ImportResult, RejectsSink } from '../../users/transfer/user-import.ts'
 import type { ConflictPolicy } from '../../users/transfer/user-import-store.ts'
 import { openUserImport } from '../../wiring/open-import.ts'
-import { readConfig } from '../terminal/read-config.ts'
+import { readConfig, requireOtherFile } from '../terminal/read-config.ts'
 import { runTask } from '../terminal/run-task.ts'
 import {
   counted,
@@ -16,17 +17,14 @@ import {
   notify,
   print,
   type Terminal,
+  toWriteError,
   UsageError,
 } from '../terminal/terminal.ts'
 import { ColumnsError } from './choose-columns.ts'
 import { type ColumnFlags, parseColumnFlags } from './column-options.ts'
-import { createRejectsSink, requireOtherFile } from './files.ts'
 import { type InputFlags, inputFormatOf, STANDARD_STREAM } from './format.ts'
 import { openText } from './open-text.ts'
-import { planColumns } from './plan-columns.ts'
-import { CSV } from './read-csv.ts'
-import { JSON_ROWS } from './read-json.ts'
-import { readRows } from './read-rows.ts'
+import { readRecords } from './read-records.ts'
 
 export interface ImportFlags extends InputFlags, ColumnFlags, JsonFlags {
   readonly file: string
@@ -38,30 +36,24 @@ export interface ImportFlags extends InputFlags, ColumnFlags, JsonFlags {
   readonly dryRun?: boolean
 }
 
-/** How many rows the columns of a file are known by. */
-const FIRST_ROWS = 1000
-
 /** Runs `import`. Returns the exit code. */
 export async function importUsers(terminal: Terminal, flags: ImportFlags): Promise<number> {
   const { file, onConflict, rejects, dryRun: isDryRun = false, json = false } = flags
   const format = inputFormatOf(file, flags)
   const columns = parseColumnFlags(flags)
-  const say = (line: string) => notify(terminal, line)
   const start = flags.resume ? 'resume' : flags.restart ? 'restart' : 'new'
   if (rejects === STANDARD_STREAM)
     throw new UsageError('--rejects needs a file, because a resumed import rewrites the end of it')
   const config = readConfig(terminal)
   if (rejects !== undefined && isSameFile(rejects, file))
     throw new UsageError('--rejects names the file to import')
-  for (const path of [file, rejects ?? STANDARD_STREAM]) requireOtherFile(path, config)
+  for (const path of rejects === undefined ? [file] : [file, rejects])
+    requireOtherFile(path, config)
 
   return runTask(terminal, { unit: 'rows' }, async ({ progress, signal }) => {
     const text = openText(file, { ...format, terminal, signal })
-    const rows = await readRows(format.name === 'csv' ? CSV : JSON_ROWS, text, format)
-    const isKnown = format.name === 'csv' || columns.taken.length === 0
-    // A stream may pause after its first rows.
-    const wantedRows = text.isStream() && isKnown ? 1 : FIRST_ROWS
-    const { records, seed } = await planColumns(rows, { columns, wantedRows, say })
+    const say = (line: string) => notify(terminal, line)
+    const { records, seed } = await readRecords(text, { format, columns, say })
     const sink = rejects === undefined ? undefined : createRejectsSink(rejects)
     const showRejected = createRejectsDisplay(terminal)
     const { run, close } = await openUserImport(config, {
@@ -106,6 +98,39 @@ function addHint(failure: unknown): unknown {
       : 'once that is fixed, --resume continues after the rows that are done'
   const [first, ...others] = failure.problems
   return new OperatorError([`${first}; ${hint}`, ...others], { cause: failure })
+}
+
+/**
+ * Keeps rejected rows in a file, as NDJSON of `{"line", "errors"}`. The first write makes a new file, which only the user of this
+ * process can read. Throws `OperatorError` if it cannot be written or is not a regular file: a resumed import rewrites its end.
+ */
+export function createRejectsSink(path: string): RejectsSink {
+  const stats = statSync(path, { throwIfNoEntry: false })
+  if (stats?.isFile() === false)
+    throw new OperatorError([`--rejects ${path} is not a regular file`])
+  const writing = <T>(work: () => T): T => {
+    try {
+      return work()
+    } catch (error) {
+      throw toWriteError(`--rejects ${path}`, error)
+    }
+  }
+  writing(() => accessSync(stats === undefined ? dirname(path) : path, constants.W_OK))
+  let written: number | undefined
+  return {
+    write: (bytes, rows) => {
+      if (bytes === written && rows.length === 0) return bytes
+      const text = rows.map(row => `${JSON.stringify(row)}\n`).join('')
+      return writing(() => {
+        const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
+        const start = Math.min(bytes, size)
+        if (start < size) truncateSync(path, start)
+        appendFileSync(path, text, { mode: 0o600, flush: true })
+        written = start + Buffer.byteLength(text)
+        return written
+      })
+    },
+  }
 }
 
 /** How many rejected rows are shown without `--rejects`. */

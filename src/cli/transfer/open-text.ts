@@ -6,7 +6,6 @@ import { OperatorError, readFailureInWords } from '../../errors.ts'
 import { nameOf } from '../../users/transfer/user-import.ts'
 import type { Terminal } from '../terminal/terminal.ts'
 import { STANDARD_STREAM, WORKBOOK_HINT } from './format.ts'
-import { lengthOf, readFirst } from './read-first.ts'
 import { createDecoder } from './text-encodings.ts'
 
 export type OpenText = ReturnType<typeof openText>
@@ -14,14 +13,19 @@ export type OpenText = ReturnType<typeof openText>
 export interface TextOptions {
   readonly terminal: Terminal
   readonly signal: AbortSignal
-  /** Whether the name of the file ends in `.gz`. Ignored for standard input. */
+  /** Whether the name of the file ends in `.gz`. */
   readonly isPacked: boolean
   /** A name from `encodingOf`. If left out, the text is UTF-8. A byte order mark names it better. */
   readonly encoding?: string | undefined
 }
 
-/** A transaction never has rows of two chunks. This size is enough for a full transaction, and takes little memory. */
+/**
+ * The first chunk shows what is in a file. A transaction never has rows of two chunks. This size is enough for a full one, and
+ * takes little memory.
+ */
 const CHUNK_BYTES = 1024 * 1024
+
+const GZIP_MARK = Buffer.of(0x1f, 0x8b)
 
 /** A file or standard input as text without a byte order mark, unpacked if it is gzip. */
 export function openText(path: string, { terminal, signal, isPacked, encoding }: TextOptions) {
@@ -36,28 +40,24 @@ export function openText(path: string, { terminal, signal, isPacked, encoding }:
     if (stats?.isDirectory()) throw new OperatorError([`${path} is a folder`])
     const source = isStandard
       ? terminal.stdin()
-      : createReadStream(path, { highWaterMark: isPacked ? CHUNK_BYTES / 16 : CHUNK_BYTES })
+      : createReadStream(path, { highWaterMark: CHUNK_BYTES })
     for await (const chunk of addAbortSignal(signal, source)) {
       yield chunk
       readBytes += chunk.length
     }
   }
 
-  async function* unpack(): AsyncGenerator<Buffer> {
-    const { start, all } = await readStart(bytes())
-    const isGzip = start[0] === 0x1f && start[1] === 0x8b
-    if (isPacked && !isGzip) {
-      const problem =
-        start.length === 0 ? 'cut off: it is empty' : 'not gzip, although its name ends in .gz'
-      throw new OperatorError([`${file} is ${problem}`])
-    }
-    yield* isGzip ? pipeline(all, createGunzip({ chunkSize: CHUNK_BYTES }), () => {}) : all
-  }
-
   async function* texts(): AsyncGenerator<string> {
     try {
       signal.throwIfAborted()
-      const { start, all } = await readStart(unpack())
+      const packed = await peek(joined(bytes(), GZIP_MARK.length))
+      const isGzip = packed.first?.subarray(0, GZIP_MARK.length).equals(GZIP_MARK)
+      if (isPacked && !isGzip)
+        throw new OperatorError([`${file} is not gzip, although its name ends in .gz`])
+      const unpacked = isGzip
+        ? pipeline(packed.all, createGunzip({ chunkSize: CHUNK_BYTES }), () => {})
+        : packed.all
+      const { first: start = Buffer.alloc(0), all } = await peek(joined(unpacked, CHUNK_BYTES))
       const marked = BYTE_ORDER_MARKS.find(({ mark }) =>
         mark.equals(start.subarray(0, mark.length)),
       )
@@ -79,8 +79,6 @@ export function openText(path: string, { terminal, signal, isPacked, encoding }:
   return {
     /** Its name in messages. */
     file,
-    /** Whether more may come later, as from a pipe. Known once a text was read. */
-    isStream: () => stats?.isFile() !== true,
     /**
      * To be read once. An abort makes it throw the reason of the signal. Throws `WrongByte` after the text before that byte, and
      * `OperatorError` if the file cannot be read or is no text.
@@ -89,6 +87,37 @@ export function openText(path: string, { terminal, signal, isPacked, encoding }:
     /** The part of the file, from 0 to 1, that was read for earlier texts; `undefined` if its length is unknown. */
     share: () => (stats?.size ? Math.min(1, readBytes / stats.size) : undefined),
   }
+}
+
+/** The first value of a source, and all of them with it, to be read once. */
+export async function peek<T>(source: AsyncGenerator<T>) {
+  const result = await source.next()
+  async function* all(): AsyncGenerator<T> {
+    if (result.done) return
+    yield result.value
+    yield* source
+  }
+  return { first: result.done ? undefined : result.value, all: all() }
+}
+
+/** The same bytes in chunks of at least this size, but for the last one. One before an error may be smaller, too. */
+async function* joined(source: AsyncIterable<Buffer>, minBytes: number): AsyncGenerator<Buffer> {
+  let parts: Buffer[] = []
+  let length = 0
+  try {
+    for await (const part of source) {
+      parts.push(part)
+      length += part.length
+      if (length < minBytes) continue
+      yield Buffer.concat(parts)
+      parts = []
+      length = 0
+    }
+  } catch (error) {
+    if (length > 0) yield Buffer.concat(parts)
+    throw error
+  }
+  if (length > 0) yield Buffer.concat(parts)
 }
 
 function toReadError(file: string, error: unknown): unknown {
@@ -105,16 +134,6 @@ function toReadError(file: string, error: unknown): unknown {
     : new OperatorError([`${name} cannot be read (${why})`], { cause: error })
 }
 
-/** The length of the mark of a workbook, which is the longest. */
-const START_BYTES = 4
-
-/** The first bytes, fewer than `START_BYTES` only of a shorter file, and all of them with what follows. */
-async function readStart(chunks: AsyncIterable<Buffer>) {
-  const { first, all } = await readFirst(chunks, some => lengthOf(some) >= START_BYTES)
-  const start = Buffer.concat(first)
-  return { start, all: all([start]) }
-}
-
 const BYTE_ORDER_MARKS = [
   { encoding: 'utf-8', mark: Buffer.of(0xef, 0xbb, 0xbf) },
   { encoding: 'utf-16le', mark: Buffer.of(0xff, 0xfe) },
@@ -122,7 +141,7 @@ const BYTE_ORDER_MARKS = [
 ]
 
 function binaryIn(start: Buffer): string | undefined {
-  const mark = start.toString('latin1', 0, START_BYTES)
+  const mark = start.toString('latin1', 0, 4)
   if (mark === '\xd0\xcf\x11\xe0') return WORKBOOK_HINT
   // Only its last bytes tell what is in it.
   return mark === 'PK\x03\x04'

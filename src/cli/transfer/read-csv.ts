@@ -4,23 +4,11 @@ import { counted } from '../terminal/terminal.ts'
 import { ColumnsError } from './choose-columns.ts'
 import { type CsvRow, createCsvParser } from './csv-rows.ts'
 import { fieldLike } from './look-alikes.ts'
-import {
-  MAX_ROW_CHARS,
-  type ReaderOptions,
-  type RowFormat,
-  type RowReader,
-  TOO_LONG,
-} from './read-rows.ts'
+import { type OpenReader, TOO_LONG } from './row-reader.ts'
 
-/** CSV by RFC 4180, and as spreadsheets save it. Rows of nothing are left out. An empty cell counts as missing. */
-export const CSV: RowFormat = {
-  isEnough: start => start.length > MAX_ROW_CHARS || firstLineOf(unquoted(start)).length > 1,
-  openReader: openCsv,
-}
-
-/** The first line with text, and what follows it if its end was read. */
-function firstLineOf(start: string): readonly string[] {
-  return start.replace(/^[\r\n]+/, '').split(/[\r\n]/, 2)
+/** The first line with text. */
+function firstLineOf(start: string): string {
+  return /[^\r\n]+/.exec(start)?.[0] ?? ''
 }
 
 /** What is not in quotes, where a cell may have delimiters and line ends. */
@@ -32,10 +20,10 @@ function unquoted(start: string): string {
 /** The first line with which Excel shows the delimiter to itself. */
 const SEPARATOR_LINE = /^("?)sep=([^"])\1[\s,;]*$/i
 
-function openCsv(start: string, options: ReaderOptions): RowReader {
+/** CSV by RFC 4180, and as spreadsheets save it. Rows of nothing are left out. An empty cell counts as missing. */
+export const openCsv: OpenReader = (start, options) => {
   const { file, hasEscapes } = options
-  const [line = ''] = firstLineOf(start)
-  const [separatorLine = '', , separator] = SEPARATOR_LINE.exec(line) ?? []
+  const [separatorLine = '', , separator] = SEPARATOR_LINE.exec(firstLineOf(start)) ?? []
   const delimiter = options.delimiter ?? separator ?? recogniseDelimiter(start)
   const startsQuoted = /^\s*"/.test(start.replace(separatorLine, ''))
   const hasQuotes = !hasEscapes || delimiter !== '\t' || startsQuoted
@@ -48,7 +36,6 @@ function openCsv(start: string, options: ReaderOptions): RowReader {
   /** With all columns, of which `__proto__` may be one. */
   let emptyRow: Record<string, unknown> = {}
   const unnamed = new Set<number>()
-  const news: string[] = []
 
   function recordsOf(rows: readonly CsvRow[]): readonly ImportRecord[] {
     const full = rows.filter(({ fields }) => fields?.every(text => text.trim() === '') !== true)
@@ -84,7 +71,7 @@ function openCsv(start: string, options: ReaderOptions): RowReader {
     }
     for (const place of unnamed) {
       if (!fields[place]?.trim()) continue
-      news.push(`column ${place + 1} has no heading and is left`)
+      options.say(`column ${place + 1} has no heading and is left`)
       unnamed.delete(place)
     }
     const row = { ...emptyRow }
@@ -115,7 +102,6 @@ function openCsv(start: string, options: ReaderOptions): RowReader {
       )
     },
     header: () => ({ headings, delimiter }),
-    news,
   }
 }
 
@@ -124,8 +110,8 @@ const DELIMITERS = [',', ';', '\t']
 
 /** The delimiter with which a first line has the columns of users, otherwise the one that splits it into the most fields. */
 function recogniseDelimiter(start: string): string {
-  const [line = ''] = firstLineOf(start)
-  const [plain = ''] = firstLineOf(unquoted(start))
+  const line = firstLineOf(start)
+  const plain = firstLineOf(unquoted(start))
   const fieldsBy = (delimiter: string) => plain.split(delimiter).length
   const [most] = DELIMITERS.toSorted((a, b) => fieldsBy(b) - fieldsBy(a))
   const isHeader = (delimiter: string) => {

@@ -1,7 +1,7 @@
 import { isUtf8 } from 'node:buffer'
 import { OperatorError } from '../../errors.ts'
 import { UsageError } from '../terminal/terminal.ts'
-import type { RowReader } from './read-rows.ts'
+import type { RowReader } from './row-reader.ts'
 
 /** Where a text ends, because a byte there has no meaning in its encoding. Whoever reads the text knows the line. */
 export class WrongByte extends OperatorError {

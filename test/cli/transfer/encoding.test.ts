@@ -1,13 +1,9 @@
-import { Readable } from 'node:stream'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { openText } from '../../../src/cli/transfer/open-text.ts'
+import { createDecoder } from '../../../src/cli/transfer/text-encodings.ts'
 import { SEED } from '../../support/faults.ts'
 import { runCommand, stderrOf, stdoutOf } from '../../support/run-command.ts'
 import { folderWith, importing, namesIn } from '../../support/transfer.ts'
-
-/** Without its standard input. */
-const TERMINAL = { environment: {}, stdout: process.stdout, stderr: process.stderr }
 
 const NAME = 'Jörg 😀'
 
@@ -144,25 +140,16 @@ test.each([
   ['shift_jis', [0x93, 0xfa, 0x96, 0x7b], '日本'],
   ['utf-16be', [0xd8, 0x3d, 0xde, 0x00], '😀'],
   ['gb18030', [0x84, 0x31, 0xa4, 0x37, 0xc4, 0xe3], '\ufffd你'],
-])('%s is decoded wherever a chunk of the file ends', async (encoding, bytes, text) => {
-  await fc.assert(
-    fc.asyncProperty(
-      fc.integer({ min: 1, max: 5 }),
-      fc.integer({ min: 1, max: 5 }),
-      async (first, piece) => {
-        const all = Buffer.from(bytes)
-        async function* chunks(): AsyncGenerator<Buffer> {
-          yield all.subarray(0, first)
-          for (let at = first; at < all.length; at += piece) yield all.subarray(at, at + piece)
-        }
-        let decoded = ''
-        const stdin = () => Readable.from(chunks(), { objectMode: false })
-        const signal = new AbortController().signal
-        const options = { terminal: { ...TERMINAL, stdin }, signal, isPacked: false, encoding }
-        for await (const part of openText('-', options).texts) decoded += part
-        expect(decoded).toBe(text)
-      },
-    ),
+])('%s is decoded wherever a chunk of the file ends', (encoding, bytes, text) => {
+  const size = fc.integer({ min: 1, max: 5 })
+  fc.assert(
+    fc.property(size, size, (first, piece) => {
+      const decode = createDecoder('users.csv', encoding)
+      let decoded = [...decode(Buffer.from(bytes.slice(0, first)))].join('')
+      for (let at = first; at < bytes.length; at += piece)
+        decoded += [...decode(Buffer.from(bytes.slice(at, at + piece)))].join('')
+      expect(decoded + [...decode()].join('')).toBe(text)
+    }),
     { numRuns: 25, seed: SEED },
   )
 })

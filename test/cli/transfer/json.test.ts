@@ -1,8 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { inputFormatOf } from '../../../src/cli/transfer/format.ts'
-import { JSON_ROWS } from '../../../src/cli/transfer/read-json.ts'
-import { readRows } from '../../../src/cli/transfer/read-rows.ts'
+import { openJson } from '../../../src/cli/transfer/read-json.ts'
 import { SEED } from '../../support/faults.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 import { stderrOf, stdoutOf } from '../../support/run-command.ts'
@@ -12,6 +10,7 @@ import {
   importingFrom,
   namesIn,
   ndjson,
+  readerOptions,
   rejectsIn,
 } from '../../support/transfer.ts'
 
@@ -137,14 +136,11 @@ describe('import refuses JSON', () => {
     expect(await stderrOf(importing(cwd, 'users.ndjson'))).toBe(`users.ndjson ${problem}\n`)
   })
 
-  test('that is too long for a string, and says how to make NDJSON of it', async () => {
+  test('that is too long for a string, and says how to make NDJSON of it', () => {
     const part = `[{"name":"${'x'.repeat(1_000_000)}"},`
-    async function* texts() {
-      for (let count = 0; count < 501; count++) yield part
-    }
-    const source = { file: 'users.json.gz', texts: texts() }
-    const { rows } = await readRows(JSON_ROWS, source, inputFormatOf(source.file, { at: '2.a b' }))
-    await expect(rows.next()).rejects.toThrow(
+    const reader = openJson(part, readerOptions('users.json.gz', { at: '2.a b' }))
+    for (let count = 0; count < 499; count++) reader.push(part)
+    expect(() => reader.push(part)).toThrow(
       `users.json.gz is longer than 500,000,000 bytes; NDJSON may have any length: ` +
         `gunzip -c "users.json.gz" | jq -c '.[2]["a b"][]' > users.ndjson`,
     )
@@ -164,16 +160,16 @@ describe('import refuses JSON', () => {
   })
 })
 
-test('JSON is read as JSON.parse reads it, and refused where JSON.parse refuses it', async () => {
+test('JSON is read as JSON.parse reads it, and refused where JSON.parse refuses it', () => {
   const space = fc.constantFrom('', ' ', '\n', '\r\n\t')
-  await fc.assert(
-    fc.asyncProperty(
+  fc.assert(
+    fc.property(
       fc.array(fc.jsonValue(), { maxLength: 4 }),
       fc.dictionary(fc.string(), fc.jsonValue(), { maxKeys: 3 }),
       fc.string({ unit: fc.constantFrom('a', '"', '\\', '{', ']', 'é', '😀') }),
       fc.tuple(space, space, space),
       fc.tuple(fc.nat(), fc.constantFrom('', '', ',', '"', '}', '1', '-', '\\', '\u0001')),
-      async (rows, others, name, [before, between, after], [place, wrong]) => {
+      (rows, others, name, [before, between, after], [place, wrong]) => {
         const { [name]: _, ...members } = others
         const array = `[${before}${rows.map(row => JSON.stringify(row)).join(`${between},${before}`)}${after}]`
         const quoted = JSON.stringify(name) + between
@@ -181,23 +177,14 @@ test('JSON is read as JSON.parse reads it, and refused where JSON.parse refuses 
         const right = `{${before}${quoted}: {"in": ${array}}${after},${rest}`
         const at = place % right.length
         const text = right.slice(0, at) + wrong + right.slice(at)
-        async function* texts() {
-          yield text
-        }
-        const source = { file: 'users.json', texts: texts() }
-        const read = async () => {
-          const { rows } = await readRows(
-            JSON_ROWS,
-            source,
-            inputFormatOf(source.file, { at: `${name}.in` }),
-          )
-          const contents = []
-          for await (const chunk of rows) contents.push(...chunk.map(({ content }) => content))
-          return contents
+        const read = () => {
+          const reader = openJson(text, readerOptions('users.json', { at: `${name}.in` }))
+          reader.push(text)
+          return [...reader.end()].flat().map(({ content }) => content)
         }
         if (isJson(text) && wrong === '')
-          expect(await read()).toEqual(rows.map(row => ({ row: JSON.parse(JSON.stringify(row)) })))
-        else if (!isJson(text)) await expect(read()).rejects.toThrow('users.json is not JSON')
+          expect(read()).toEqual(rows.map(row => ({ row: JSON.parse(JSON.stringify(row)) })))
+        else if (!isJson(text)) expect(read).toThrow('users.json is not JSON')
       },
     ),
     { numRuns: 1000, seed: SEED },

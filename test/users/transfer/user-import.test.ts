@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { createRejectsSink } from '../../../src/cli/transfer/files.ts'
+import { createRejectsSink } from '../../../src/cli/transfer/import.ts'
 import { loadConfig } from '../../../src/config/settings.ts'
 import { ServiceError } from '../../../src/errors.ts'
 import { createPasswordHasher } from '../../../src/users/passwords/hasher.ts'

@@ -1,19 +1,19 @@
 import { randomBytes } from 'node:crypto'
-import { API_KEY_NAME_RULE, isApiKeyName } from '../../access/api-key.ts'
-import { OperatorError } from '../../errors.ts'
-import type { Storage } from '../../storage/storage.ts'
-import { encodeBeginning, encodeChangeCursor } from '../../users/cursor.ts'
-import { describeWebhooks, type ShownWebhook } from '../../webhooks/describe-webhooks.ts'
+import { API_KEY_NAME_RULE, isApiKeyName } from '../access/api-key.ts'
+import { OperatorError } from '../errors.ts'
+import type { Storage } from '../storage/storage.ts'
+import { encodeBeginning, encodeChangeCursor } from '../users/cursor.ts'
+import { describeWebhooks, type ShownWebhook } from '../webhooks/describe-webhooks.ts'
 import {
   MAX_WEBHOOKS,
   ROTATION_MS,
   type StoredWebhook,
   shownUrl,
   type WebhookStore,
-} from '../../webhooks/webhook.ts'
-import { secretText, signedHeaders, testMessage } from '../../webhooks/webhook-message.ts'
-import { createSender, isRefusedAddress } from '../../webhooks/webhook-sender.ts'
-import { withStorage } from '../terminal/read-config.ts'
+} from '../webhooks/webhook.ts'
+import { secretText, signedHeaders, testMessage } from '../webhooks/webhook-message.ts'
+import { createSender, isRefusedAddress } from '../webhooks/webhook-sender.ts'
+import { withStorage } from './terminal/read-config.ts'
 import {
   EXIT,
   type JsonFlags,
@@ -25,7 +25,7 @@ import {
   textInWords,
   UsageError,
   wrongValue,
-} from '../terminal/terminal.ts'
+} from './terminal/terminal.ts'
 
 export interface AddFlags extends JsonFlags {
   readonly name: string
