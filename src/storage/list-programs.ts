@@ -1,22 +1,20 @@
 import { lastIdOf, MAX_ID, withoutLastUser } from '../users/stored-user.ts'
 import type { ScannedUsers, UserPage, UserQuery, UserScan } from '../users/user-repository.ts'
 import {
-  anyOf,
-  type ListDialect,
-  orderOf,
-  type Place,
-  type Source,
-  whereSql,
-} from './list-dialect.ts'
-import {
   type Asking,
+  anyOf,
   type Criterion,
   criteriaOf,
   fewOf,
   indexesOf,
   isPageOfIndex,
+  type ListDialect,
   MAX_SORTED_USERS,
-} from './list-plan.ts'
+  orderOf,
+  type Place,
+  type Source,
+  whereSql,
+} from './list-dialect.ts'
 import { type Asked, ask, type Program } from './programs.ts'
 
 /** From the call on. Clients and proxies give up after some time, and a list that nobody waits for keeps others waiting. */
@@ -98,10 +96,12 @@ export function pageStatement(
   const { sort, withTotal, start, limit } = query
   const few = first.length > 0 ? amongFew(dialect, query, first) : undefined
   const { from, conditions, ranges, order } = few ?? dialect.inOrder(query, isShort)
-  const total = withTotal ? countSql(query, few ?? dialect.matching(query)) : 'NULL'
+  const total = withTotal ? countSql(dialect, query, few ?? dialect.matching(query)) : 'NULL'
   const columns = `${dialect.columns}, ${dialect.sortKeys[sort.by]} AS sort_key`
   const rows = ranges
-    .map(range => `SELECT ${columns} FROM ${from}${whereSql([range, ...conditions])}`)
+    .map(
+      range => `SELECT ${columns} FROM ${from}${whereSql([range, ...conditions, dialect.hasId])}`,
+    )
     .join(' UNION ALL ')
   const sql = `
     SELECT ${dialect.json}, count(*), (${dialect.selectRevision}), (${total}),
@@ -123,10 +123,10 @@ function amongFew(
   return { from, conditions: others.map(dialect.testOf), order, ranges: [anyOf(ranges)] }
 }
 
-function countSql(query: UserQuery, { from, conditions }: Source): string {
+function countSql({ hasId }: ListDialect, query: UserQuery, { from, conditions }: Source): string {
   return criteriaOf(query).length === 0
     ? 'SELECT CAST(sum(user_count) AS bigint) FROM users_summary'
-    : `SELECT count(*) FROM ${from}${whereSql(conditions)}`
+    : `SELECT count(*) FROM ${from}${whereSql([...conditions, hasId])}`
 }
 
 /** Its row has the number of users that match each of some criteria, but at most one more than MAX_SORTED_USERS. */

@@ -1,22 +1,20 @@
 import type { UserQuery, UserSelection, UserSort } from '../../users/user-repository.ts'
 import {
   COMPARISONS,
+  type Criterion,
   columnsOf,
   countFew,
+  criteriaOf,
+  type FilterName,
+  indexesOf,
   type ListDialect,
+  MAX_SORTED_USERS,
   orderOf,
   type Place,
   SORT_COLUMNS,
   startOf,
   whereSql,
 } from '../list-dialect.ts'
-import {
-  type Criterion,
-  criteriaOf,
-  type FilterName,
-  indexesOf,
-  MAX_SORTED_USERS,
-} from '../list-plan.ts'
 import { REPRESENTATION, representationOf, SELECT_REVISION } from './user-reads.ts'
 
 const SORT_KEYS = { ...SORT_COLUMNS, email: 'email_lower' }
@@ -51,6 +49,8 @@ const MAX_SHORT_OFFSET = 1000
 export const postgresListDialect: ListDialect = {
   maxSkipped: MAX_SHORT_OFFSET,
   sortKeys: SORT_KEYS,
+  // A constraint of the table.
+  hasId: 'true',
   columns: 'id, shown',
   json: `'[' || coalesce(string_agg(${representationOf('page')}, ','), '') || ']'`,
   selectRevision: SELECT_REVISION,

@@ -1,10 +1,16 @@
 import { Worker } from 'node:worker_threads'
 import { ServiceError } from '../../errors.ts'
 import { hrtime, nextTurn, sleep } from '../../platform/timers.ts'
-import { type Answer, createLongRunner, type LongStatement } from './long-runner.ts'
 import { CACHE_KIB } from './open-sqlite.ts'
 import { Database, DRIVER_PATH } from './sqlite-driver.ts'
 import { translateSqliteError } from './sqlite-errors.ts'
+
+export interface LongStatement {
+  readonly sql: string
+  readonly values: Readonly<Record<string, unknown>>
+  /** When to end it, as a time of `steadyMs`. Only a call of the SQL function `is_in_time` ends a statement that runs. */
+  readonly deadline: number
+}
 
 /** `page` for a statement of a list that may take seconds, `part` for one of a whole list, which takes milliseconds. */
 export type LongKind = 'page' | 'part'
@@ -28,36 +34,11 @@ export function steadyMs(): number {
   return Number(hrtime.bigint()) / 1e6
 }
 
-/** How many run at a time. A page that takes long must not hold up the others, and parts of whole lists wait for no page. */
-const MAX_RUNNING: Readonly<Record<LongKind, number>> = { page: 3, part: 1 }
-
 /** Lists in threads, which are started when they are needed. */
 export function openLongLists(database: Database): LongLists {
-  return database.memory ? readAtOnce(database) : readInThreads(database.name)
-}
-
-/**
- * A text, because no file of a thread is found from `src`, from `dist` and from a program that has all of this in one file. Some
- * bundlers wrap functions into calls of `__name`.
- */
-const PROGRAM = `
-  const { parentPort, workerData } = require('node:worker_threads')
-  const __name = named => named
-  const open = () => {
-    const database = new (require(workerData.driver))(workerData.path, { readonly: true, timeout: 0 })
-    database.pragma('cache_size = -${CACHE_KIB}')
-    return database
-  }
-  const isEnded = () => Atomics.load(workerData.ended, 0) === 1
-  const run = (${createLongRunner})({ open, isEnded })
-  parentPort.on('message', statement =>
-    statement === undefined ? parentPort.close() : parentPort.postMessage(run(statement)))`
-
-function readInThreads(path: string): LongLists {
-  const lanes = {
-    page: createLane(path, MAX_RUNNING.page),
-    part: createLane(path, MAX_RUNNING.part),
-  }
+  if (database.memory) return readAtOnce(database)
+  // A page that takes long must not hold up the others, and parts of whole lists wait for no page.
+  const lanes = { page: createLane(database.name, 3), part: createLane(database.name, 1) }
   return {
     rows: (kind, statement) => lanes[kind].rows(statement),
     close: async () => {
@@ -97,6 +78,62 @@ function createLane(path: string, most: number) {
     },
   }
 }
+
+/** The rows of a statement. One that was ended has the code `LATE`. */
+type Answer =
+  | { readonly rows: unknown[][] }
+  | { readonly error: { readonly message: string; readonly code?: string | undefined } }
+
+interface Opening {
+  readonly open: () => Database
+  /** Whether what runs is to end. */
+  readonly isEnded: () => boolean
+}
+
+/** Runs statements, one after the other. A thread gets the text of this function, so it uses nothing around it. */
+function createLongRunner({ open, isEnded }: Opening): (statement: LongStatement) => Answer {
+  const nowMs = () => Number(process.hrtime.bigint()) / 1e6
+  let database: Database | undefined
+  let endsAt = 0
+
+  function opened(): Database {
+    const connection = open()
+    connection.function('is_in_time', () => {
+      if (nowMs() > endsAt || isEnded()) throw new Error('late')
+      return 1
+    })
+    return connection
+  }
+
+  return ({ sql, values, deadline }) => {
+    endsAt = deadline
+    try {
+      if (nowMs() > endsAt) throw new Error('late')
+      database ??= opened()
+      return { rows: database.prepare<unknown[], unknown[]>(sql).raw().all(values) }
+    } catch (error) {
+      const { message, code } = error as Error & { code?: string }
+      return { error: { message, code: nowMs() > endsAt ? 'LATE' : code } }
+    }
+  }
+}
+
+/**
+ * A text, because no file of a thread is found from `src`, from `dist` and from a program that has all of this in one file. Some
+ * bundlers wrap functions into calls of `__name`.
+ */
+const PROGRAM = `
+  const { parentPort, workerData } = require('node:worker_threads')
+  const __name = named => named
+  const open = () => {
+    const database = new (require(workerData.driver))(workerData.path, { readonly: true, timeout: 0 })
+    database.pragma('cache_size = -${CACHE_KIB}')
+    return database
+  }
+  const isEnded = () => Atomics.load(workerData.ended, 0) === 1
+  const run = (${createLongRunner})({ open, isEnded })
+  parentPort.on('message', statement =>
+    statement === undefined ? parentPort.close() : parentPort.postMessage(run(statement)))`
 
 function startThread(path: string) {
   const ended = new Int32Array(new SharedArrayBuffer(4))

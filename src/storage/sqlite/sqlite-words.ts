@@ -35,9 +35,3 @@ export function isIndexWrong(database: Database): boolean {
   database.exec(CREATE_VIEW)
   return database.prepare(IS_WRONG).pluck().get() === 1
 }
-
-/** The expression of FTS5 for users whose words begin with all of `asked`. */
-export function matchOf(asked: readonly string[]): string {
-  // Words have only letters, marks and digits, so nothing in them means anything to FTS5.
-  return asked.map(word => `"${word}"*`).join(' AND ')
-}

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
-import { isPageOfIndex } from '../../../src/storage/list-plan.ts'
+import { isPageOfIndex } from '../../../src/storage/list-dialect.ts'
 import { pageStatement } from '../../../src/storage/list-programs.ts'
 import { postgresListDialect } from '../../../src/storage/postgres/postgres-list-dialect.ts'
 import { createPostgresUserLists } from '../../../src/storage/postgres/postgres-user-lists.ts'

@@ -4,13 +4,13 @@ import {
   FILTER_COLUMNS,
   isPageOfIndex,
   rangesOf,
-} from '../../../src/storage/list-plan.ts'
+} from '../../../src/storage/list-dialect.ts'
 import { countsStatement, pageStatement } from '../../../src/storage/list-programs.ts'
 import type { Asked } from '../../../src/storage/programs.ts'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import type { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
-import { sqliteListDialect } from '../../../src/storage/sqlite/sqlite-list-dialect.ts'
 import { numbered } from '../../../src/storage/sqlite/sqlite-statements.ts'
+import { sqliteListDialect } from '../../../src/storage/sqlite/sqlite-user-lists.ts'
 import type { UserFilters, UserQuery } from '../../../src/users/user-repository.ts'
 import { SORTS } from '../../support/user-order.ts'
 import { ALL } from '../../support/user-scan.ts'
