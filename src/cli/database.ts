@@ -148,10 +148,7 @@ function copy(terminal: Terminal, { from, to }: CopyFlags): Promise<Outcome | nu
     const { copyDatabases } = await import('../wiring/copy-databases.ts')
     const copied = await copyDatabases({
       ...{ from, to, signal, environment: terminal.environment },
-      onProgress: ({ step, users, totalUsers }) => {
-        const done = step === 'copy' ? users : totalUsers + users
-        progress(done, Math.min(1, done / Math.max(1, 2 * totalUsers)))
-      },
+      onProgress: (done, total) => progress(done, Math.min(1, done / Math.max(1, total))),
     })
     const { tables, lastId, checksum, ...named } = copied
     const seconds = (performance.now() - startedAt) / 1000

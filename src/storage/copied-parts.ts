@@ -9,15 +9,13 @@ import { UnusableDatabase } from './unusable-database.ts'
 
 /** One kind of what a database has. */
 export interface CopiedPart<T> {
-  /** For programs. Undefined for what is no result of a copy. */
-  readonly name?: string
   /** For people. */
   readonly label: string
   /** Some at a time. */
   read(source: Storage): AsyncIterable<readonly T[]>
   keep(target: Storage, items: readonly T[]): Promise<unknown>
   /** Names one in an error. */
-  nameOf(item: T): string
+  nameOf?(item: T): string
   /** Whether it will still be there at a time, in milliseconds since the epoch. */
   staysUntil?(item: T, time: number): boolean
 }
@@ -36,7 +34,6 @@ const CHECKPOINT: ImportCheckpoint = {
 }
 
 export const USERS: CopiedPart<CopiedUser> = {
-  name: 'users',
   label: 'users',
   async *read({ users }) {
     const all = { filters: {}, words: [], withDigests: true }
@@ -64,67 +61,38 @@ function nameOfUser([json]: CopiedUser): string {
 }
 
 const BANS: CopiedPart<Ban> = {
-  name: 'bans',
   label: 'bans',
   read: ({ bans }) => bans.load(),
   keep: ({ bans }, items) => Promise.all(items.map(ban => bans.save(ban))),
-  nameOf: ({ rule }) => `a ban of ${JSON.stringify(rule)}`,
   staysUntil: ({ endsAt }, time) => endsAt > time,
 }
 
 /** A table whose rows are copied as they are. */
-function tablePart(
-  table: CopiedTable,
-  names: Pick<CopiedPart<CopiedRow>, 'name' | 'label' | 'nameOf'>,
-): CopiedPart<CopiedRow> {
+function tablePart(label: string, table: CopiedTable): CopiedPart<CopiedRow> {
   return {
-    ...names,
+    label,
     read: ({ copies }) => copies.rows(table),
     keep: ({ copies }, rows) => copies.keepRows(table, rows),
   }
 }
 
-const CREATES = tablePart(
-  {
+/** All that a copy has, by the names for programs, in the order in which it is filled. What a database gets besides has its place here. */
+export const COPIED_PARTS: Readonly<Record<string, CopiedPart<unknown>>> = {
+  users: USERS,
+  idempotency_keys: tablePart('idempotency keys', {
     name: 'idempotency_keys',
     columns: ['key_hash', 'user_id', 'fingerprint', 'user_version', 'user_json', 'expires_at'],
-  },
-  {
-    name: 'idempotency_keys',
-    label: 'idempotency keys',
-    nameOf: ([, userId]) => `an idempotency key of user ${userId}`,
-  },
-)
-
-const API_KEYS = tablePart(
-  {
+  }),
+  bans: BANS,
+  api_keys: tablePart('API keys', {
     name: 'api_keys',
     columns: ['name', 'key_hash', 'scopes', 'created_at', 'expires_at', 'last_used_at'],
-  },
-  { name: 'api_keys', label: 'API keys', nameOf: ([name]) => `the API key ${name}` },
-)
-
-const WEBHOOKS = tablePart(
-  {
+  }),
+  webhooks: tablePart('webhooks', {
     name: 'webhooks',
     columns: WEBHOOK_COLUMNS,
     // Two databases must not both post, and the receiver may know users that the copy does not have.
     replaced: { disabled: `'copied'`, cursor: `''` },
-  },
-  { name: 'webhooks', label: 'webhooks', nameOf: ([name]) => `the webhook ${name}` },
-)
-
-const SIGNING_KEYS = tablePart(
-  { name: 'signing_keys', columns: ['name', 'key'] },
-  { label: 'signing keys', nameOf: ([name]) => `the signing key ${name}` },
-)
-
-/** All that a copy has, in the order in which it is filled. What a database gets besides has its place here. */
-export const COPIED_PARTS: readonly CopiedPart<unknown>[] = [
-  USERS,
-  CREATES,
-  BANS,
-  API_KEYS,
-  WEBHOOKS,
-  SIGNING_KEYS,
-] as unknown as readonly CopiedPart<unknown>[]
+  }),
+  signing_keys: tablePart('signing keys', { name: 'signing_keys', columns: ['name', 'key'] }),
+}

@@ -13,16 +13,11 @@ export interface CopyEnd {
   explain<T>(work: () => Promise<T>): Promise<T>
 }
 
-export interface CopyProgress {
-  readonly step: 'copy' | 'verify'
-  readonly users: number
-  readonly totalUsers: number
-}
-
 export interface CopyOptions {
   readonly source: CopyEnd
   readonly target: CopyEnd
-  readonly onProgress?: (progress: CopyProgress) => void
+  /** Called with how many users were copied or compared, of how many. Each is copied once, and compared on both sides. */
+  readonly onProgress?: (done: number, total: number) => void
   /** Its reason is thrown between two pages. */
   readonly signal?: AbortSignal
 }
@@ -46,13 +41,15 @@ const COUNT: UserQuery = {
  */
 export async function copyUsers({ source, target, onProgress = () => {}, signal }: CopyOptions) {
   const run = randomUUID()
-  const from = source.storage
-  const to = target.storage
+  const [from, to] = [source.storage, target.storage]
   const revision = await source.explain(from.users.revision)
   const totalUsers = (await source.explain(() => from.users.list(COUNT))).total ?? 0
 
-  function report(step: CopyProgress['step'], part: CopiedPart<unknown>, users: number): void {
-    if (part === USERS) onProgress({ step, users, totalUsers })
+  let done = 0
+  function report(part: CopiedPart<unknown>, users: number): void {
+    if (part !== USERS) return
+    done += users
+    onProgress(done, 3 * totalUsers)
   }
 
   async function* pagesOf(part: CopiedPart<unknown>, { storage, explain }: CopyEnd) {
@@ -74,13 +71,12 @@ export async function copyUsers({ source, target, onProgress = () => {}, signal 
       const items = waiting
       waiting = []
       if (items.length > 0) await target.explain(() => keepNamed(part, to, items))
+      rows += items.length
+      report(part, items.length)
     }
     for await (const items of pagesOf(part, source)) {
       waiting.push(...items)
-      rows += items.length
-      if (waiting.length < to.imports.batchRows()) continue
-      await keepWaiting()
-      report('copy', part, rows)
+      if (waiting.length >= to.imports.batchRows()) await keepWaiting()
     }
     await keepWaiting()
     return rows
@@ -88,12 +84,10 @@ export async function copyUsers({ source, target, onProgress = () => {}, signal 
 
   async function sumOf(part: CopiedPart<unknown>, end: CopyEnd, until: number) {
     const sum = createChecksum()
-    let compared = 0
     for await (const items of pagesOf(part, end)) {
       const { staysUntil = () => true } = part
       sum.add(items.filter(item => staysUntil(item, until)))
-      compared += items.length
-      report('verify', part, (compared + (end === target ? totalUsers : 0)) / 2)
+      report(part, items.length)
     }
     return sum.value()
   }
@@ -104,10 +98,12 @@ export async function copyUsers({ source, target, onProgress = () => {}, signal 
   }
 
   await target.explain(() => to.copies.begin(run))
-  const rows = new Map<CopiedPart<unknown>, number>()
-  for (const part of COPIED_PARTS) rows.set(part, await copyPart(part))
+  const tables: { name: string; label: string; rows: number }[] = []
+  for (const [name, part] of Object.entries(COPIED_PARTS)) {
+    tables.push({ name, label: part.label, rows: await copyPart(part) })
+  }
   await requireUnchanged()
-  if (rows.get(USERS as CopiedPart<unknown>) !== totalUsers) {
+  if (tables[0]?.rows !== totalUsers) {
     await refuse(source, `some of its users cannot be copied: ids are from 1 to ${MAX_ID}`)
   }
   const lastId = await source.explain(from.imports.lastId)
@@ -117,7 +113,7 @@ export async function copyUsers({ source, target, onProgress = () => {}, signal 
 
   const until = Date.now() + ENDS_SOON_MS
   const sums: string[] = []
-  for (const part of COPIED_PARTS) {
+  for (const part of Object.values(COPIED_PARTS)) {
     const [wanted, found] = [await sumOf(part, source, until), await sumOf(part, target, until)]
     await requireUnchanged()
     if (wanted.text !== found.text) await refuse(target, differs(part, wanted, found))
@@ -130,11 +126,7 @@ export async function copyUsers({ source, target, onProgress = () => {}, signal 
     await refuse(target, 'another copy into it has begun')
   }
   return {
-    tables: COPIED_PARTS.flatMap(part =>
-      part.name === undefined
-        ? []
-        : { name: part.name, label: part.label, rows: rows.get(part) as number },
-    ),
+    tables: tables.filter(({ name }) => name !== 'signing_keys'),
     lastId,
     /** SHA-256 over all that was compared, in hexadecimal. */
     checksum: hash('sha256', sums.join('\n')),
@@ -160,7 +152,8 @@ async function keepNamed(
       await keepNamed(part, target, items.slice(0, half))
       return keepNamed(part, target, items.slice(half))
     }
-    const why = `it cannot hold ${part.nameOf(items[0])}: ${(error as Error).message}`
+    const one = part.nameOf?.(items[0]) ?? `one of the ${part.label}`
+    const why = `it cannot hold ${one}: ${(error as Error).message}`
     throw new UnusableDatabase(why, { cause: error })
   }
 }
@@ -177,10 +170,7 @@ interface Checksum {
 
 /** What to do about a target that is not equal to its source. */
 function differs({ label }: CopiedPart<unknown>, wanted: Checksum, found: Checksum): string {
-  const how =
-    wanted.count === found.count
-      ? `its ${label} differ from those of the source`
-      : `it has ${found.count} ${label} instead of ${wanted.count}`
+  const how = `its ${label} (${found.count}) differ from those of the source (${wanted.count})`
   return `after the copy ${how}: stop the services of both, and run \`copy\` again`
 }
 

@@ -79,11 +79,11 @@ describe('a copy', () => {
 
   const changes = {
     'it was written to meanwhile': `UPDATE users SET name = 'Late', updated_at = '2031-01-01T00:00:00.000Z' WHERE id = 3`,
-    'after the copy its users differ': `UPDATE users SET password_digest = '$late' WHERE id = 3`,
-    'after the copy it has 5 API keys instead of 4': `DELETE FROM api_keys WHERE name = 'web'`,
-    'after the copy its webhooks differ': `UPDATE webhooks SET url = 'https://late.example/' WHERE name = 'a'`,
-    'after the copy its bans differ': `UPDATE bans SET lasts_ms = 77 WHERE rule = 'login'`,
-    'after the copy its signing keys differ': `UPDATE signing_keys SET key = randomblob(32)`,
+    'after the copy its users (23) differ from those of the source (23)': `UPDATE users SET password_digest = '$late' WHERE id = 3`,
+    'after the copy its API keys (5) differ from those of the source (4)': `DELETE FROM api_keys WHERE name = 'web'`,
+    'after the copy its webhooks (2) differ': `UPDATE webhooks SET url = 'https://late.example/' WHERE name = 'a'`,
+    'after the copy its bans (5) differ': `UPDATE bans SET lasts_ms = 77 WHERE rule = 'login'`,
+    'after the copy its signing keys (1) differ': `UPDATE signing_keys SET key = randomblob(32)`,
   }
 
   test.each(Object.entries(changes))(
@@ -113,7 +113,9 @@ describe('a copy', () => {
         return work()
       },
     }))
-    await expect(copying).rejects.toThrow('after the copy it has 22 users instead of 23: stop')
+    await expect(copying).rejects.toThrow(
+      'after the copy its users (22) differ from those of the source (23): stop',
+    )
     await expect(openEnd(at.database, 'source')).rejects.toThrow(REFUSALS.unfinished)
   })
 
