@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { BackupProgress, DatabaseTasks } from '../storage/database-tasks.ts'
+import type { DatabaseTasks } from '../storage/database-tasks.ts'
 import { runTask, type Task, type TaskOptions } from './terminal/run-task.ts'
 import {
   type CommandContext,
@@ -86,8 +86,7 @@ async function migrate(terminal: Terminal, flags: MigrateFlags): Promise<Outcome
 async function backup(terminal: Terminal, file: string): Promise<Outcome | number> {
   requireName(file)
   return runOnDatabase(terminal, ALONE, async (tasks, { progress }) => {
-    const onProgress = ({ done, total }: BackupProgress) =>
-      progress(done / BYTES_PER_MB, done / total)
+    const onProgress = (done: number, total: number) => progress(done / BYTES_PER_MB, done / total)
     const { bytes } = await tasks.backup({ file, onProgress })
     return { lines: [`${file}: ${inMegabytes(bytes)} MB, checked`], json: { file, bytes } }
   })

@@ -1,6 +1,6 @@
 import { MAX_ID } from '../users/stored-user.ts'
 import type { CheckReport } from './database-tasks.ts'
-import { GREATEST_ID, hasWrongWords, type WordDialect } from './fold-words.ts'
+import { GREATEST_ID, hasWrongWords, LEAST_ID, type WordDialect } from './fold-words.ts'
 import { ask, type Program } from './programs.ts'
 import { UnusableDatabase } from './unusable-database.ts'
 
@@ -24,16 +24,13 @@ const CHUNK_ROWS = 20_000
  * The constraints that every engine has: SQLite checks none while reading, PostgreSQL none that was added NOT VALID. Only names in
  * ASCII are folded: each engine folds other letters in its own way.
  */
-const checkUsers = ({ lowerName }: CheckDialect, condition: string) => `
+const checkUsers = ({ lowerName }: CheckDialect) => `
   SELECT CAST(max(id) AS text),
     count(*) FILTER (WHERE NOT (length(name) BETWEEN 1 AND 255 AND length(email) BETWEEN 1 AND 254
       AND coalesce(password_digest LIKE '$%', true)
       AND length(created_at) = 24 AND length(updated_at) = 24)),
     count(*) FILTER (WHERE name_lower <> ${lowerName} AND length(name) = octet_length(name))
-  FROM (SELECT * FROM users WHERE ${condition} ORDER BY id LIMIT ${CHUNK_ROWS}) AS chunk`
-
-/** Ids beyond those of JavaScript are text: as numbers they would be rounded, and the next chunk could be the same again. */
-const AFTER = 'id > CAST($1 AS bigint)'
+  FROM (SELECT * FROM users WHERE id > CAST($1 AS bigint) ORDER BY id LIMIT ${CHUNK_ROWS}) AS chunk`
 
 const NAMED_IDS = 5
 
@@ -71,15 +68,14 @@ const rulesOf = ({ lastGivenId, countLaterChanges }: CheckDialect) => ({
  * given, it also compares the words of each user with those that the rules make.
  */
 export function* findRowFaults(dialect: CheckDialect, words?: WordDialect): Program<string[]> {
-  let [broken, wrong] = [0, 0]
   type ChunkRow = readonly [end: string | null, broken: number, wrong: number]
-  let chunks = yield* ask<ChunkRow>(checkUsers(dialect, 'true'))
-  for (;;) {
-    const [[end, brokenHere, wrongHere] = [null, 0, 0]] = chunks
+  let [broken, wrong] = [0, 0]
+  for (let after: string | null = LEAST_ID; after !== null; ) {
+    const chunk: ChunkRow[] = yield* ask<ChunkRow>(checkUsers(dialect), [after])
+    const [[end, brokenHere, wrongHere] = [null, 0, 0]] = chunk
     broken += brokenHere
     wrong += wrongHere
-    if (end === null) break
-    chunks = yield* ask<ChunkRow>(checkUsers(dialect, AFTER), [end])
+    after = end
   }
   const counts: Record<string, number> = {
     'users break a constraint of their table': broken,

@@ -1,15 +1,10 @@
 import type { FoldingProgress } from './storage.ts'
 
-/** Bytes that are copied, of all. */
-export interface BackupProgress {
-  readonly done: number
-  readonly total: number
-}
-
 export interface BackupOptions {
   /** The path of the backup. */
   readonly file: string
-  readonly onProgress: (progress: BackupProgress) => void
+  /** Called with how many bytes are copied, of how many. */
+  readonly onProgress: (done: number, total: number) => void
 }
 
 export interface MigrateOptions {

@@ -18,7 +18,6 @@ export interface WordDialect {
 
 type Statements = Pick<SharedStatements, 'read' | 'transaction'>
 
-/** As text, because a file may hold ids beyond the integers of JavaScript. */
 type WordsRow = readonly [id: string, name: string, email: string, words: string]
 
 /** Their words are made in a few milliseconds, and on SQLite reads wait meanwhile. */
@@ -30,7 +29,8 @@ const USERS_A_CHECK = 5000
 /** SQL for the greatest id of a user; 0 without users. */
 export const GREATEST_ID = `coalesce((SELECT max(id) FROM users), 0)`
 
-const LEAST_ID = '-9223372036854775808'
+/** Before all others. Ids are text, because a file may hold some beyond the integers of JavaScript. */
+export const LEAST_ID = '-9223372036854775808'
 
 const IS_OLDER = `SELECT version < ${WORDS_VERSION} FROM words_rules`
 

@@ -1,12 +1,12 @@
 import type { ApiKeyStore } from '../access/api-key.ts'
 import type { BanStore } from '../limits/ban-store.ts'
+import type { Clocks } from '../platform/clocks.ts'
 import type { UserImportStore } from '../users/transfer/user-import-store.ts'
 import type { UserChanges } from '../users/user-changes.ts'
 import type { UserRepository } from '../users/user-repository.ts'
 import type { WebhookStore } from '../webhooks/webhook.ts'
 import type { CopyStore } from './create-copy-store.ts'
 import type { Program } from './programs.ts'
-import type { Commit, StorageReport } from './storage-report.ts'
 
 /**
  * An open database of any engine. Each call that returns a promise may cost a round trip and ends within seconds. It throws
@@ -27,14 +27,9 @@ export interface Storage {
   signingKey(name: 'cursor' | 'counters'): Promise<Buffer>
   /** Makes reads that begin after this call see all that was committed before it. */
   readAnew(): void
-  /**
-   * What this process has done with the database, and what waits. Does not ask the database, so it works without it,
-   * and after `close`.
-   */
+  /** Does not ask the database, so it works without it, and after `close`. */
   report(): StorageReport
-  /**
-   * Whether nobody has used the database for a minute, and its server may sleep. Housekeeping then waits for the next use.
-   */
+  /** Whether nobody has used the database for a minute, and its server may sleep. Housekeeping then waits for the next use. */
   isIdle(): boolean
   /**
    * For the reads of a start: repeats `work` while the server cannot be reached, for as long as `open` would wait, and
@@ -43,6 +38,28 @@ export interface Storage {
   untilReachable<T>(work: () => Promise<T>): Promise<T>
   /** Finishes the writes that wait, then closes the database. Called once. */
   close(): Promise<void>
+}
+
+/** How one process uses its database. */
+export interface StorageReport {
+  /** Its name, such as `sqlite`. */
+  readonly engine: string
+  /** Writes that were asked for and have not ended. */
+  readonly waitingWrites: number
+  /**
+   * Sizes of the files of an embedded database, in bytes. Absent in memory, for a database server, and while the files
+   * cannot be found.
+   */
+  readonly fileBytes?: { readonly database: number; readonly wal: number }
+  /** Connections to a database server. */
+  readonly connections?: {
+    readonly active: number
+    readonly idle: number
+    /** Work that waits for a connection. */
+    readonly waiting: number
+    /** While the server gives fewer than could be used: how many are open, and how many are tried for. */
+    readonly short?: { readonly open: number; readonly wanted: number }
+  }
 }
 
 /**
@@ -71,19 +88,36 @@ export interface TransactionOptions {
   readonly writes?: number
 }
 
-export interface OpenStorageOptions {
-  /** Milliseconds since the epoch. */
-  readonly now: () => number
-  /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
-  readonly steadyNow: () => number
-  /** These are those of `Clocks`. */
-  readonly uptimeNow: () => number
-  readonly serverNow?: (() => number) | undefined
+/** A transaction that has been committed, with at least one write in it. */
+export interface Commit {
+  /** From BEGIN to the end of COMMIT, with the round trips to a server and the waits for its locks. */
+  readonly seconds: number
+  /**
+   * The writes in it that callers are told are done. A write that was refused, such as one with a taken e-mail, does
+   * not count, because it has changed nothing. Nor does an update on PostgreSQL of a user who is already as asked,
+   * because it needs no transaction.
+   */
+  readonly writes: number
+}
+
+/** Returns a listener that never throws: what is committed is answered as done, whatever becomes of the report of it. */
+export function reportingCommits({
+  onCommit,
+  onWarning,
+}: Pick<OpenStorageOptions, 'onCommit' | 'onWarning'>) {
+  return (commit: Commit): void => {
+    try {
+      onCommit?.(commit)
+    } catch (error) {
+      onWarning?.('a commit cannot be reported', error)
+    }
+  }
+}
+
+export interface OpenStorageOptions extends Omit<Clocks, 'monotonicNow'> {
   /** Writes that may wait at a time; a write beyond that throws `overloaded`. */
   readonly maxWaitingWrites: number
-  /**
-   * What to do without a database. One with an older schema is migrated by `create` and refused by `refuse`.
-   */
+  /** What to do without a database. One with an older schema is migrated by `create` and refused by `refuse`. */
   readonly ifMissing: 'create' | 'refuse'
   /** Refuses a database that ends with this process. */
   readonly mustPersist?: boolean

@@ -1,6 +1,13 @@
 import { ServiceError } from '../errors.ts'
 import { MAX_SHOWN_MS } from '../http/query.ts'
-import type { Precondition, StoredUser, UserJson, UserRow, UserUpdate } from './user-repository.ts'
+import type {
+  IdempotentCreate,
+  Precondition,
+  StoredUser,
+  UserJson,
+  UserRow,
+  UserUpdate,
+} from './user-repository.ts'
 
 /** Every `UserJson` begins with this text and contains it only there: a quote in a name has a backslash before it. */
 const START = '{"id":'
@@ -42,6 +49,15 @@ export function showUser({ id, name, email, createdAt, updatedAt }: UserRow): St
   return storedUser(
     JSON.stringify({ id, name, email, created_at: createdAt, updated_at: updatedAt }),
   )
+}
+
+/** What a row of `idempotency_keys` tells. Its values are null once the user is deleted. */
+export function idempotentCreateOf(
+  fingerprint: string | null,
+  json: UserJson | null,
+): IdempotentCreate {
+  if (fingerprint === null || json === null) return 'user_deleted'
+  return { fingerprint, user: storedUser(json) }
 }
 
 /** Removes the last user from a list of at least two. */

@@ -61,6 +61,9 @@ export type IdempotentCreate =
 /** How long an idempotency key is kept. */
 export const IDEMPOTENCY_TTL_MS = 24 * 3_600_000
 
+/** Each new key deletes up to this many expired ones, which is faster than they can be added. */
+export const EXPIRED_KEYS_A_CLAIM = 2
+
 export const SORT_KEYS = ['id', 'name', 'email', 'created_at', 'updated_at'] as const
 
 /** Names and e-mails sort in lower case, by code point; ties by id in the same direction. */

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Storage } from '../../src/storage/storage.ts'
-import type { Commit } from '../../src/storage/storage-report.ts'
+import type { Commit, Storage } from '../../src/storage/storage.ts'
 import type { StoredUser } from '../../src/users/user-repository.ts'
 import { among } from '../support/among.ts'
 import { createUser } from '../support/create-user.ts'

@@ -7,7 +7,7 @@ import {
   Registry,
 } from 'prom-client'
 import type { EndedRequest, RequestMetrics } from '../../http/request-log.ts'
-import type { Commit } from '../../storage/storage-report.ts'
+import type { Commit } from '../../storage/storage.ts'
 import { SERVICE_METRICS } from './service-metrics.ts'
 import type { ServiceReport } from './service-report.ts'
 

@@ -1,6 +1,7 @@
 import { ServiceError } from '../../errors.ts'
 import { storedUser, usedUp } from '../../users/stored-user.ts'
 import {
+  EXPIRED_KEYS_A_CLAIM,
   IDEMPOTENCY_TTL_MS,
   type IdempotencyClaim,
   type NewUser,
@@ -9,7 +10,6 @@ import {
 } from '../../users/user-repository.ts'
 import { emailKey, foldCase } from '../../users/user-schemas.ts'
 import { wordsOfUser } from '../../users/words.ts'
-import { EXPIRED_KEYS_A_CLAIM } from '../idempotent-creates.ts'
 import type { OpenStorageOptions } from '../storage.ts'
 import { type ContendedWrites, HELD, joinWrites } from './contended-writes.ts'
 import { type Connections, columnsOf, type Row, type Statement } from './postgres-connections.ts'

@@ -1,8 +1,7 @@
-import { idOf, storedUser } from '../../users/stored-user.ts'
+import { idempotentCreateOf, idOf, storedUser } from '../../users/stored-user.ts'
 import type { StoredUser, UserReads, UserWithDigest } from '../../users/user-repository.ts'
 import { emailKey } from '../../users/user-schemas.ts'
 import type { WordDialect } from '../fold-words.ts'
-import { idempotentCreateOf } from '../idempotent-creates.ts'
 import { joinCalls, joinLookups } from '../join-calls.ts'
 import type { Connections, Statement } from './postgres-connections.ts'
 

@@ -1,7 +1,7 @@
 import { readlinkSync, realpathSync, statSync } from 'node:fs'
 import { basename, dirname, join, resolve } from 'node:path'
 import { isSameFile } from '../../platform/durable-files.ts'
-import type { StorageReport } from '../storage-report.ts'
+import type { StorageReport } from '../storage.ts'
 
 /** The path of a database in the memory of the process. */
 export const IN_MEMORY = ':memory:'

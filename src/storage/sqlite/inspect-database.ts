@@ -1,10 +1,5 @@
 import { existsSync, statSync } from 'node:fs'
-import {
-  type AppliedMigration,
-  checkHistory,
-  type Migration,
-  migrationsFor,
-} from '../migrations.ts'
+import { type AppliedMigration, checkHistory, migrationsFor } from '../migrations.ts'
 import { FOREIGN, UnusableDatabase } from '../unusable-database.ts'
 import { connect } from './connect.ts'
 import { bytesOf, companionOf, IN_MEMORY } from './database-files.ts'
@@ -46,7 +41,6 @@ export async function inspect(path: string) {
     if (applied.length > 0 && isDamaged(database, path)) {
       throw new UnusableDatabase(DAMAGED, { isFault: true })
     }
-    checkHistory(applied, migrationsFor('sqlite'))
     return { applied, isUnfinishedCopy: applied.length > 0 && isUnfinishedCopy(database) }
   } finally {
     database.close()
@@ -70,28 +64,25 @@ export async function openView(path: string): Promise<Database> {
   })
 }
 
-/** The migrations applied to a database; none if it is empty. Throws `UnusableDatabase` for the database of another program. */
+/** The migrations applied to a database; none if it is empty. Throws `UnusableDatabase` for one that this release cannot use. */
 export function readHistory(database: Database): readonly AppliedMigration[] {
   const applied = appliedMigrations(database)
   if (applied === undefined && holdsTables(database)) {
     throw new UnusableDatabase(FOREIGN, { isFault: true })
   }
+  checkHistory(applied ?? [], migrationsFor('sqlite'))
   return applied ?? []
+}
+
+/** Throws `UnusableDatabase` for an empty database, and for one that this release cannot use. */
+export function requireUsable(database: Database): void {
+  if (readHistory(database).length === 0) throw new UnusableDatabase(EMPTY)
 }
 
 /** Whether a copy began in a database and is not complete. The database must not be empty. */
 export function isUnfinishedCopy(database: Database): boolean {
   const sql = 'SELECT EXISTS (SELECT 1 FROM unfinished_copies)'
   return database.prepare(sql).pluck().get() === 1
-}
-
-/** The migrations that a database lacks. Throws `UnusableDatabase` for an empty one and for one that this release cannot use. */
-export function requireUsable(database: Database): readonly Migration[] {
-  const applied = readHistory(database)
-  if (applied.length === 0) throw new UnusableDatabase(EMPTY)
-  const migrations = migrationsFor('sqlite')
-  checkHistory(applied, migrations)
-  return migrations.slice(applied.length)
 }
 
 /**

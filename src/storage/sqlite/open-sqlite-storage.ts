@@ -3,8 +3,7 @@ import { createCopyStore } from '../create-copy-store.ts'
 import { createSigningKeys } from '../create-signing-keys.ts'
 import { createWebhookStore } from '../create-webhook-store.ts'
 import { foldWordsBeside } from '../fold-words.ts'
-import type { OpenStorageOptions, Storage } from '../storage.ts'
-import { reportingCommits } from '../storage-report.ts'
+import { type OpenStorageOptions, reportingCommits, type Storage } from '../storage.ts'
 import { openExclusively } from './connect.ts'
 import { fileBytesOf } from './database-files.ts'
 import { requireFile } from './inspect-database.ts'
@@ -15,10 +14,9 @@ import { createSqliteBanStore } from './sqlite-ban-store.ts'
 import type { Database } from './sqlite-driver.ts'
 import { explainErrors } from './sqlite-errors.ts'
 import { createSqliteSharedStatements } from './sqlite-statements.ts'
-import { createSqliteUserChanges } from './sqlite-user-changes.ts'
 import { createSqliteUserImportStore, LAST_GIVEN_ID } from './sqlite-user-import-store.ts'
 import { createSqliteUserLists } from './sqlite-user-lists.ts'
-import { createSqliteUserReads } from './sqlite-user-reads.ts'
+import { createSqliteUserChanges, createSqliteUserReads } from './sqlite-user-reads.ts'
 import { createSqliteUserWrites } from './sqlite-user-writes.ts'
 import { SQLITE_WORDS } from './sqlite-words.ts'
 import { createWriteQueue } from './write-queue.ts'
@@ -43,11 +41,9 @@ export async function openSqliteStorage(
   path: string,
   options: OpenStorageOptions,
 ): Promise<Storage> {
-  const { now, ifMissing, mustPersist = false, isReadOnly, isCopyTarget = false } = options
-  if (mustPersist) requireFile(path)
-  const mustExist = ifMissing !== 'create'
-  const open = () => openSqlite({ path, now, mustExist, isReadOnly, isCopyTarget })
-  if (isCopyTarget) await requireUnused(path, open)
+  if (options.mustPersist) requireFile(path)
+  const open = () => openSqlite({ ...options, path })
+  if (options.isCopyTarget) await requireUnused(path, open)
   const database = await open()
   try {
     return createSqliteStorage(database, options)

@@ -3,6 +3,7 @@ import { dirname } from 'node:path'
 import { makeFolder, syncFile } from '../../platform/durable-files.ts'
 import { performance, sleep } from '../../platform/timers.ts'
 import { migrationsFor } from '../migrations.ts'
+import type { OpenStorageOptions } from '../storage.ts'
 import { OLDER_SCHEMA, UNFINISHED_COPY, UnusableDatabase } from '../unusable-database.ts'
 import { connect } from './connect.ts'
 import { companionOf, IN_MEMORY } from './database-files.ts'
@@ -16,19 +17,12 @@ const BUSY_PAUSE_MS = 20
 /** Memory for pages: a quarter of better-sqlite3's default. The rest is in the system's cache, and reading it from there costs no more CPU. */
 export const CACHE_KIB = 4000
 
-export interface OpenOptions {
+/** A database that is missing is created, unless it is to be refused. One that is only read must exist. */
+export interface OpenOptions
+  extends Pick<OpenStorageOptions, 'now' | 'isReadOnly' | 'isCopyTarget'>,
+    Partial<Pick<OpenStorageOptions, 'ifMissing'>> {
   /** A path whose missing folders are created, or `:memory:`. */
   readonly path: string
-  readonly now: () => number
-  /** Whether it must exist with the schema of this release. It is then neither created nor migrated. */
-  readonly mustExist?: boolean
-  /** Whether it is only read, in the journal mode that it has. It must exist. */
-  readonly isReadOnly?: boolean | undefined
-  /**
-   * Whether it may be an unfinished copy of another database. A database with an older schema is then refused, unless it is empty
-   * or such a copy.
-   */
-  readonly isCopyTarget?: boolean
 }
 
 /**
@@ -37,8 +31,8 @@ export interface OpenOptions {
  */
 export async function openSqlite(options: OpenOptions): Promise<Database> {
   return explainErrors(async () => {
-    const { path, now, mustExist, isReadOnly = false } = options
-    if (mustExist || path !== IN_MEMORY) await prepare(options)
+    const { path, now, ifMissing, isReadOnly = false } = options
+    if (ifMissing === 'refuse' || path !== IN_MEMORY) await prepare(options)
     const lock = isReadOnly ? lockForReading : switchToWal
     const database = await connect(path, { timeout: START_PATIENCE_MS, lock })
     try {
@@ -55,11 +49,13 @@ export async function openSqlite(options: OpenOptions): Promise<Database> {
   })
 }
 
-async function prepare({ path, mustExist, isCopyTarget }: OpenOptions): Promise<void> {
+async function prepare({ path, ifMissing, isCopyTarget }: OpenOptions): Promise<void> {
+  const mustExist = ifMissing === 'refuse'
   if (mustExist) requireThere(path)
   else createPrivately(path)
   const { applied, isUnfinishedCopy } = await inspect(path)
   if (isUnfinishedCopy && !isCopyTarget) throw new UnusableDatabase(UNFINISHED_COPY)
+  // What a copy may not fill is refused as it is.
   const mustBeCurrent = mustExist || (isCopyTarget && applied.length > 0 && !isUnfinishedCopy)
   if (mustBeCurrent && applied.length < migrationsFor('sqlite').length) {
     throw new UnusableDatabase(OLDER_SCHEMA)

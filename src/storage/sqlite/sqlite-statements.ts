@@ -1,22 +1,16 @@
 import { runAtOnce } from '../programs.ts'
-import type { SharedStatements } from '../storage.ts'
+import type { OpenStorageOptions, SharedStatements } from '../storage.ts'
 import type { ReadView } from './read-view.ts'
 import type { Database, Statement } from './sqlite-driver.ts'
 import { guardWork } from './sqlite-errors.ts'
 import type { WriteQueue } from './write-queue.ts'
 
 /** What the stores of one open database share. */
-export interface SqliteParts {
+export interface SqliteParts extends Pick<OpenStorageOptions, 'now' | 'steadyNow' | 'uptimeNow'> {
   readonly database: Database
   readonly view: ReadView
   readonly writes: WriteQueue
   readonly statements: SqliteSharedStatements
-  /** Milliseconds since the epoch. */
-  readonly now: () => number
-  /** Milliseconds since the epoch that do not jump when the machine's clock is set. */
-  readonly steadyNow: () => number
-  /** That of `Clocks`. */
-  readonly uptimeNow: () => number
 }
 
 /** Lists of users have thousands of possible texts. Few are used. */
@@ -41,14 +35,8 @@ export function numbered(values: readonly unknown[]): Record<string, unknown> {
   return Object.fromEntries(values.map((value, index) => [index + 1, value]))
 }
 
-/** The statements of `SharedStatements` on SQLite. */
-export interface SqliteSharedStatements extends SharedStatements {
-  /** Runs a statement at once, within a write of the queue or a read of the view. */
-  run<R extends readonly unknown[]>(sql: string, values?: readonly unknown[]): R[]
-}
-
 /** Returns what runs statements at once, each of which it prepares once. */
-export function createStatementRunner(database: Database): SqliteSharedStatements['run'] {
+export function createStatementRunner(database: Database) {
   const prepared = rememberStatements(database)
 
   return <R extends readonly unknown[]>(sql: string, values: readonly unknown[] = []): R[] => {
@@ -70,6 +58,11 @@ export function createLoneStatements(
   }
 }
 
+export type SqliteSharedStatements = SharedStatements & {
+  /** Runs a statement at once, within a write of the queue or a read of the view. */
+  readonly run: ReturnType<typeof createStatementRunner>
+}
+
 export function createSqliteSharedStatements(
   database: Database,
   writes: WriteQueue,
@@ -77,11 +70,8 @@ export function createSqliteSharedStatements(
   const run = createStatementRunner(database)
   return {
     run,
-
     read: (sql, values) => guardWork(database, () => run(sql, values)),
-
     write: (sql, values) => writes.run(() => run(sql, values)),
-
     transaction: (program, options) => {
       const countWrites = () => options?.writes ?? 1
       return writes.run(() => runAtOnce(program(), run), { countWrites })

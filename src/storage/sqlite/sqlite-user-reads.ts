@@ -1,17 +1,16 @@
-import { MAX_ID, storedUser } from '../../users/stored-user.ts'
+import { idempotentCreateOf, MAX_ID, storedUser } from '../../users/stored-user.ts'
+import type { UserChanges } from '../../users/user-changes.ts'
 import type { UserReads } from '../../users/user-repository.ts'
 import { emailKey } from '../../users/user-schemas.ts'
-import { idempotentCreateOf } from '../idempotent-creates.ts'
+import { createChangeStore } from '../create-change-store.ts'
+import type { Database } from './sqlite-driver.ts'
 import type { SqliteParts } from './sqlite-statements.ts'
 
 /** A user as clients see it. It must not contain the password digest. */
 export const REPRESENTATION = `json_object(
   'id', id, 'name', name, 'email', email, 'created_at', created_at, 'updated_at', updated_at)`
 
-/**
- * SQL for whether a user has an id of the service. A file may hold others, which no request can name, and after which no cursor
- * could go on. The plus keeps SQLite from reading in the order of ids.
- */
+/** SQL for whether a user has an id of the service. A file may hold others. The plus keeps SQLite from reading in the order of ids. */
 export const HAS_ID = `+id BETWEEN 1 AND ${MAX_ID}`
 
 /** SQL for the revision of the users. */
@@ -93,4 +92,33 @@ export function createSqliteUserReads(
       await read(() => select.get(1))
     },
   }
+}
+
+/** The feed in SQLite: each page shows one moment of the database. */
+export function createSqliteUserChanges({
+  view,
+  statements,
+}: Pick<SqliteParts, 'view' | 'statements'>): UserChanges {
+  return createChangeStore(statements, {
+    query: (_, sql, values) => view.read(() => statements.run(sql, values)),
+    feed: 'user_feed CROSS JOIN users_summary',
+    state: `'ready'`,
+    mark: 'mark',
+    oldest: 'revision + 1',
+    next: 'revision + 1',
+    isShown: HAS_ID,
+    representation: REPRESENTATION,
+    now: `strftime('%Y-%m-%dT%H:%M:%fZ', 'now')`,
+    makeReady: async () => {},
+  })
+}
+
+/**
+ * Call it for a database that was put back: clients may know changes and lists that it does not have, and its revisions come again.
+ * Cursors of the feed and entity tags of lists expire.
+ */
+export function expireReads(database: Database): void {
+  database.exec(`
+    UPDATE user_feed SET mark = lower(hex(randomblob(8)));
+    UPDATE users_summary SET lists_id = lower(hex(randomblob(6)))`)
 }

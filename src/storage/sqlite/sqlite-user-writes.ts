@@ -7,6 +7,7 @@ import {
   storedUser,
 } from '../../users/stored-user.ts'
 import {
+  EXPIRED_KEYS_A_CLAIM,
   IDEMPOTENCY_TTL_MS,
   type IdempotencyClaim,
   type NewUser,
@@ -16,7 +17,6 @@ import {
 } from '../../users/user-repository.ts'
 import { foldCase, takenEmail } from '../../users/user-schemas.ts'
 import { wordsOfUser } from '../../users/words.ts'
-import { EXPIRED_KEYS_A_CLAIM } from '../idempotent-creates.ts'
 import type { Database } from './sqlite-driver.ts'
 import { violates } from './sqlite-errors.ts'
 import { rememberStatements, type SqliteParts } from './sqlite-statements.ts'

@@ -1,7 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import { inspect } from 'node:util'
 import { expect, test } from 'vitest'
-import type { Commit } from '../../../src/storage/storage-report.ts'
+import type { Commit } from '../../../src/storage/storage.ts'
 import { IDEMPOTENCY_TTL_MS } from '../../../src/users/user-repository.ts'
 import { createUser } from '../../support/create-user.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'

@@ -1,15 +1,19 @@
-import { existsSync, renameSync, statSync } from 'node:fs'
+import { closeSync, existsSync, openSync, renameSync, rmSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { removeLeftovers, syncFile, syncFolder } from '../../../platform/durable-files.ts'
+import {
+  partialNameOf,
+  removeLeftovers,
+  syncFile,
+  syncFolder,
+} from '../../../platform/durable-files.ts'
 import type { BackupOptions } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
-import { isFileOfDatabase } from '../database-files.ts'
+import { COMPANIONS, isFileOfDatabase } from '../database-files.ts'
 import { openView, requireThere, requireUsable } from '../inspect-database.ts'
-import type { Database } from '../sqlite-driver.ts'
+import { Database } from '../sqlite-driver.ts'
 import { explainErrors } from '../sqlite-errors.ts'
-import { expireReads } from '../sqlite-user-changes.ts'
+import { expireReads } from '../sqlite-user-reads.ts'
 import { examine } from './find-faults.ts'
-import { leaveWal, withDatabase, withPartialDatabase } from './partial-database.ts'
 
 export interface BackupPlaces extends Pick<BackupOptions, 'onProgress'> {
   /** The database, which may be in use. */
@@ -39,9 +43,8 @@ export async function backupDatabase(options: BackupPlaces) {
       await explainErrors(() => copyPages(source, { ...options, target: partial }), target)
       // Ends the read transaction. While it is open, the WAL of the service only grows.
       source.close()
-      await explainErrors(() => leaveWal(partial), target)
       // Somebody may put the file in the place of a database by hand.
-      await explainErrors(() => withDatabase(partial, expireReads), target)
+      await explainErrors(() => changeOutOfWal(partial, expireReads), target)
       const { faults } = await explainErrors(() => examine(partial))
       if (faults[0] !== undefined) throw new UnusableDatabase(`it is not sound: ${faults[0]}`)
       return await explainErrors(() => publish(partial, target), target)
@@ -67,7 +70,7 @@ async function copyPages(
   const pageBytes = Number(source.pragma('page_size', { simple: true }))
   await source.backup(target, {
     progress: ({ totalPages, remainingPages }) => {
-      onProgress({ done: (totalPages - remainingPages) * pageBytes, total: totalPages * pageBytes })
+      onProgress((totalPages - remainingPages) * pageBytes, totalPages * pageBytes)
       return PAGES_A_STEP
     },
   })
@@ -78,4 +81,35 @@ function publish(partial: string, target: string) {
   renameSync(partial, target)
   syncFolder(dirname(target))
   return { bytes: statSync(target).size }
+}
+
+/**
+ * Runs `work` on an empty file of mode 600 beside `path` and returns its result. Then removes the file, unless `work` has
+ * renamed it, and the files that SQLite keeps beside it. Throws `UnusableDatabase` if the file cannot be created.
+ */
+export async function withPartialDatabase<T>(
+  path: string,
+  work: (partial: string) => Promise<T>,
+): Promise<T> {
+  const partial = partialNameOf(path)
+  await explainErrors(() => closeSync(openSync(partial, 'wx', 0o600)), path)
+  try {
+    return await work(partial)
+  } finally {
+    for (const ending of ['', ...COMPANIONS]) rmSync(partial + ending, { force: true })
+  }
+}
+
+/**
+ * Changes such a file, and takes it out of WAL mode: a copy of a database has the mode of that one, and in WAL reading it would
+ * create files beside it.
+ */
+export function changeOutOfWal<T>(path: string, change: (database: Database) => T): T {
+  const database = new Database(path)
+  try {
+    database.pragma('journal_mode = DELETE')
+    return change(database)
+  } finally {
+    database.close()
+  }
 }

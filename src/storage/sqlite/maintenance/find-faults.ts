@@ -1,5 +1,5 @@
 import { type CheckDialect, findRowFaults, WRONG_WORDS } from '../../check-rules.ts'
-import { checkHistory, type Migration, migrationsFor } from '../../migrations.ts'
+import { type Migration, migrationsFor } from '../../migrations.ts'
 import { runAtOnce } from '../../programs.ts'
 import { UNFINISHED_COPY } from '../../unusable-database.ts'
 import { isUnfinishedCopy, openView, readHistory, WHOLE_CACHE_KIB } from '../inspect-database.ts'
@@ -37,29 +37,21 @@ export async function examine(path: string, { withWords = false } = {}) {
   const database = await openView(path)
   try {
     database.pragma(`cache_size = -${WHOLE_CACHE_KIB}`)
-    const applied = readHistory(database)
-    checkHistory(applied, migrations)
-    const pending = migrations.slice(applied.length).map(({ name }) => name)
+    const applied = readHistory(database).length
+    const pending = migrations.slice(applied).map(({ name }) => name)
+    let faults = integrityFaults(database)
     // What follows means nothing once there are faults.
-    const faults = integrityFaults(database)
-    if (faults.length === 0 && applied.length > 0) {
-      faults.push(...schemaFaults(database, migrations.slice(0, applied.length)))
+    if (faults.length === 0 && applied > 0) {
+      faults = schemaFaults(database, migrations.slice(0, applied))
     }
-    const isCurrent = pending.length === 0
-    if (faults.length === 0 && isCurrent) {
-      const words = withWords ? SQLITE_WORDS : undefined
-      faults.push(...runAtOnce(findRowFaults(DIALECT, words), createStatementRunner(database)))
-    }
-    if (faults.length === 0 && isCurrent && withWords && isIndexWrong(database)) {
-      faults.push(WRONG_WORDS)
-    }
-    return { faults: faults.slice(0, MAX_FAULTS), applied: applied.length, pending }
+    if (faults.length === 0 && pending.length === 0) faults = rowFaults(database, withWords)
+    return { faults: faults.slice(0, MAX_FAULTS), applied, pending }
   } finally {
     database.close()
   }
 }
 
-function integrityFaults(database: Database): string[] {
+function integrityFaults(database: Database): readonly string[] {
   const rows = database.pragma(`integrity_check(${MAX_FAULTS})`) as { integrity_check: string }[]
   return rows
     .flatMap(row => row.integrity_check.split('\n'))
@@ -91,4 +83,11 @@ function schemaAfter(migrations: readonly Migration[]): readonly SchemaRow[] {
   } finally {
     fresh.close()
   }
+}
+
+function rowFaults(database: Database, withWords: boolean): readonly string[] {
+  const rules = findRowFaults(DIALECT, withWords ? SQLITE_WORDS : undefined)
+  const faults = runAtOnce(rules, createStatementRunner(database))
+  const isWrong = faults.length === 0 && withWords && isIndexWrong(database)
+  return isWrong ? [WRONG_WORDS] : faults
 }

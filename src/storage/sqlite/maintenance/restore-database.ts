@@ -25,15 +25,14 @@ import { requireFile } from '../inspect-database.ts'
 import { createPrivately } from '../open-sqlite.ts'
 import type { Database } from '../sqlite-driver.ts'
 import { asUnusable, EMPTY, explainErrors, IN_USE } from '../sqlite-errors.ts'
-import { expireReads } from '../sqlite-user-changes.ts'
+import { expireReads } from '../sqlite-user-reads.ts'
+import { changeOutOfWal, withPartialDatabase } from './backup-database.ts'
 import { examine } from './find-faults.ts'
-import { leaveWal, withDatabase, withPartialDatabase } from './partial-database.ts'
 
 export interface RestoreOptions {
   /** The database, which need not exist. */
   readonly path: string
   readonly backup: string
-  readonly now: () => number
 }
 
 const UNREADABLE =
@@ -68,8 +67,8 @@ export async function restoreDatabase(options: RestoreOptions): Promise<Restored
     removeLeftovers(path)
   })
   return withPartialDatabase(path, async partial => {
-    const pending = await copyVerified(partial, options)
-    const replaced = await explainErrors(() => replace(path, { partial, now: options.now() }))
+    const pending = await copyVerified(partial, options.backup)
+    const replaced = await explainErrors(() => replace(path, partial))
     return { ...replaced, pending }
   })
 }
@@ -105,15 +104,12 @@ function companionWithContent(path: string): string | undefined {
  * Copies a backup, which is only read, into the empty file `partial` and checks it there. Returns the names of the migrations
  * that it still lacks. Throws `UnusableDatabase`, about the backup if that is the cause.
  */
-async function copyVerified(
-  partial: string,
-  { backup }: RestoreOptions,
-): Promise<readonly string[]> {
+async function copyVerified(partial: string, backup: string): Promise<readonly string[]> {
   const from = await explainErrors(() => open(backup, 'r'), backup)
   const bytes = from.createReadStream({ autoClose: false })
   await explainErrors(() => writeFile(partial, bytes, { flag: 'r+' })).finally(() => from.close())
   return explainErrors(async () => {
-    leaveWal(partial)
+    changeOutOfWal(partial, () => {})
     const { faults, applied, pending } = await examine(partial)
     if (faults[0] !== undefined) throw new UnusableDatabase(faults[0])
     if (applied === 0) throw new UnusableDatabase(EMPTY)
@@ -145,18 +141,18 @@ async function lockOutOfWal(path: string): Promise<Database> {
 /** Returns where the previous database is, if there was one, and how many webhooks of the new one are disabled. */
 async function replace(
   path: string,
-  { partial, now }: { readonly partial: string; readonly now: number },
+  partial: string,
 ): Promise<Pick<Restored, 'setAside' | 'webhooks'>> {
   createPrivately(path)
   const database = await lockOutOfWal(path)
   try {
     const hasContent = Number(database.pragma('page_count', { simple: true })) > 1
-    const webhooks = withDatabase(partial, copy => {
+    const webhooks = changeOutOfWal(partial, copy => {
       expireReads(copy)
       return copy.prepare(DISABLE_WEBHOOKS).run().changes
     })
     removeSecondNames(path)
-    const setAside = hasContent ? freeName(path, now) : undefined
+    const setAside = hasContent ? freeName(path) : undefined
     replaceFile(path, { partial, kept: setAside })
     return { setAside, webhooks }
   } finally {
@@ -192,8 +188,8 @@ function replaceFile(
 }
 
 /** Such as `users.db.replaced-20260131T120000Z`. */
-function freeName(path: string, nowMs: number): string {
-  const time = new Date(nowMs).toISOString().replaceAll(/[-:]|\.\d+/g, '')
+function freeName(path: string): string {
+  const time = new Date().toISOString().replaceAll(/[-:]|\.\d+/g, '')
   const first = `${path}${KEPT}${time}`
   let name = first
   for (let serial = 2; existsSync(name); serial++) name = `${first}-${serial}`

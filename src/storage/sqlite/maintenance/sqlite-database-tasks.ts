@@ -7,7 +7,7 @@ import { inspect, requireFile, requireThere, START_PATIENCE_MS } from '../inspec
 import { openSqlite } from '../open-sqlite.ts'
 import { explainErrors } from '../sqlite-errors.ts'
 import { createLoneStatements } from '../sqlite-statements.ts'
-import { expireReads } from '../sqlite-user-changes.ts'
+import { expireReads } from '../sqlite-user-reads.ts'
 import { isIndexWrong, REBUILD_INDEX, SQLITE_WORDS } from '../sqlite-words.ts'
 import { backupDatabase } from './backup-database.ts'
 import { compactDatabase } from './compact-database.ts'
@@ -16,12 +16,11 @@ import { restoreDatabase } from './restore-database.ts'
 
 /** Tasks on a SQLite file. Refuses `:memory:`, which other processes cannot reach. */
 export function createSqliteDatabaseTasks(path: string): DatabaseTasks {
-  const now = Date.now
   return {
     name: path,
     migrate: async ({ reindex = false, newFeed, onFolding, signal } = {}) => {
       requireFile(path)
-      const database = await openSqlite({ path, now })
+      const database = await openSqlite({ path, now: Date.now })
       try {
         await explainErrors(async () => {
           database.pragma(`busy_timeout = ${START_PATIENCE_MS}`)
@@ -40,7 +39,7 @@ export function createSqliteDatabaseTasks(path: string): DatabaseTasks {
       return statusOf(applied, migrationsFor('sqlite'))
     },
     backup: ({ file, ...options }) => backupDatabase({ ...options, path, target: resolve(file) }),
-    restore: ({ file }) => restoreDatabase({ path, backup: resolve(file), now }),
+    restore: ({ file }) => restoreDatabase({ path, backup: resolve(file) }),
     check: () =>
       reportFault(() => {
         requireThere(path)
