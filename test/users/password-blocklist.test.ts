@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { mkdirSync, truncateSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { openSha1File } from '../../src/users/passwords/blocklist.ts'
 import { newUserBody } from '../support/builders.ts'
 import {
   openTestApp,
@@ -112,6 +113,46 @@ describe('a list of SHA-1', () => {
     expect(JSON.stringify(app.logLines)).not.toContain('my horse')
     expect(await create(app, null)).toBe(1)
   })
+})
+
+const even = sha1Lines(...Array.from({ length: 20_000 }, (_, nth) => `password ${nth}`))
+
+/** Almost all at the end. */
+const uneven = ['0'.repeat(40), ...even.map(hash => `FFFFFF${hash.slice(6)}`).sort()]
+
+const neighbour = (hash: string, step: bigint) =>
+  (BigInt(`0x${hash}`) + step).toString(16).toUpperCase().padStart(40, '0')
+
+test.each([
+  ['lines of one length', even, () => ''],
+  ['counts of other lengths', even, (index: number) => `:${10 ** (index % 9)}`],
+  ['lines that are longer and longer', even, (at: number) => `:1${' '.repeat(at / 20)}`],
+  ['hashes that are not spread evenly', uneven, () => ''],
+])('a list of SHA-1 with %s is searched with few reads', async (_what, hashes, rest) => {
+  const file = Buffer.from(hashes.map((hash, index) => `${hash}${rest(index)}`).join('\n'))
+  let reads = 0
+  const find = await openSha1File(
+    async (position, bytes) => {
+      reads++
+      expect(position + bytes).toBeLessThanOrEqual(file.length)
+      return file.subarray(position, position + bytes)
+    },
+    { start: 0, end: file.length, wrong: () => new Error('wrong') },
+  )
+  const has = async (hash: string) => {
+    reads = 0
+    const isFound = await find(hash)
+    expect(reads).toBeLessThanOrEqual(Math.ceil(Math.log2(file.length / 4096)) + 1)
+    return isFound
+  }
+  const [first = '', last = ''] = [hashes[0], hashes.at(-1)]
+  const some = [first, last, ...hashes.filter((_, index) => index % 97 === 0)]
+  for (const hash of some) expect([hash, await has(hash)]).toEqual([hash, true])
+  for (const hash of some.filter(one => one !== first)) {
+    expect([hash, await has(neighbour(hash, -1n))]).toEqual([hash, false])
+  }
+  expect(await has(neighbour(last, 1n))).toBe(false)
+  expect(await has('F'.repeat(40))).toBe(false)
 })
 
 test('POST, PUT and PATCH name a common password with all that is wrong, in the order of the fields', async () => {

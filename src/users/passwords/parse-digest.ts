@@ -1,9 +1,8 @@
 import { parseArgon2 } from './digests/argon2.ts'
 import { parseBcrypt } from './digests/bcrypt.ts'
-import { parseCrypt3 } from './digests/crypt3.ts'
+import { parseCrypt3, parsePhpass } from './digests/crypt.ts'
 import type { Digest } from './digests/digest.ts'
 import { parsePbkdf2 } from './digests/pbkdf2.ts'
-import { parsePhpass } from './digests/phpass.ts'
 import { parseRfc2307 } from './digests/rfc2307.ts'
 import { parseScrypt } from './digests/scrypt.ts'
 

@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { loadNativePackage } from '../../../platform/native-package.ts'
-import { type Digest, MAX_MEMORY_KIB } from './digest.ts'
-import { decodeBase64, encodeBase64 } from './encodings.ts'
+import { type Digest, decodeBase64, encodeBase64, MAX_MEMORY_KIB } from './digest.ts'
 
 const { hash, verify } = loadNativePackage<typeof import('@node-rs/argon2')>('@node-rs/argon2')
 

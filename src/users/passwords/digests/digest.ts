@@ -1,5 +1,3 @@
-import { nextTurn } from '../../../platform/timers.ts'
-
 /** A stored password, as its system made it. */
 export interface Digest {
   /** The canonical form: it begins with `$`, and is the same for all spellings of one digest. */
@@ -22,14 +20,20 @@ export interface Digest {
  */
 export const MAX_MEMORY_KIB = 256 * 1024
 
-/** They take about a millisecond. */
-const ROUNDS_AT_ONCE = 400
+/** Without padding. */
+export function encodeBase64(bytes: Buffer): string {
+  return bytes.toString('base64').replaceAll('=', '')
+}
 
-/** Does fast rounds on the event loop, in slices between which it answers requests. */
-export async function runRounds(count: number, round: (index: number) => void): Promise<void> {
-  for (let start = 0; start < count; start += ROUNDS_AT_ONCE) {
-    const end = Math.min(start + ROUNDS_AT_ONCE, count)
-    for (let index = start; index < end; index++) round(index)
-    await nextTurn()
-  }
+/**
+ * The bytes of a text in Base64: standard, URL-safe or with `.` for `+` as passlib writes it, padded
+ * or not. Undefined for any other text: some lengths and some last characters are impossible.
+ */
+export function decodeBase64(text = ''): Buffer | undefined {
+  const standard = text
+    .replace(/={0,2}$/, '')
+    .replace(/[-.]/g, '+')
+    .replaceAll('_', '/')
+  const bytes = Buffer.from(standard, 'base64')
+  return encodeBase64(bytes) === standard ? bytes : undefined
 }

@@ -1,7 +1,6 @@
 import { pbkdf2, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
-import type { Digest } from './digest.ts'
-import { decodeBase64, encodeBase64 } from './encodings.ts'
+import { type Digest, decodeBase64, encodeBase64 } from './digest.ts'
 
 const deriveKey = promisify(pbkdf2)
 
@@ -34,10 +33,10 @@ const ASP_NET = /^A[A-Q][A-Za-z\d+/]{50,300}={0,2}$/
 export function parsePbkdf2(text: string): Digest | undefined {
   const phc = text
     .replace(DJANGO, (_, name, iterations, salt, key) =>
-      writePasslib(name, iterations, Buffer.from(salt), key),
+      writePhc(name, iterations, Buffer.from(salt), key),
     )
     .replace(WERKZEUG, (_, name, iterations, salt, key) =>
-      writePasslib(name, iterations, Buffer.from(salt), encodeBase64(Buffer.from(key, 'hex'))),
+      writePhc(name, iterations, Buffer.from(salt), encodeBase64(Buffer.from(key, 'hex'))),
     )
     .replace(MEDIAWIKI, rewriteMediaWiki)
     .replace(ASP_NET, rewriteAspNet)
@@ -49,7 +48,7 @@ export function parsePbkdf2(text: string): Digest | undefined {
   if (mark === undefined && key.length !== BLOCK_BYTES[name]) return undefined
   const allIterations = iterations * Math.ceil(key.length / (BLOCK_BYTES[name] ?? 1))
   return {
-    text: writePhc(name, iterations, salt, encodeBase64(key)),
+    text: writePhc(name, `i=${iterations}`, salt, encodeBase64(key)),
     kind: `$pbkdf2-${name}$i=${allIterations}`,
     isAffordable: allIterations <= MAX_ITERATIONS,
     verify: async password => {
@@ -60,12 +59,9 @@ export function parsePbkdf2(text: string): Digest | undefined {
   }
 }
 
-function writePhc(name: string, iterations: number, salt: Buffer, key: string): string {
-  return `$pbkdf2-${name}$i=${iterations}$${encodeBase64(salt)}$${key}`
-}
-
-function writePasslib(name: string, iterations: string, salt: Buffer, key: string): string {
-  return `$pbkdf2-${name}$${iterations}$${encodeBase64(salt)}$${key}`
+/** `costs` are the iterations, after `i=` unless the key has to be whole. */
+function writePhc(name: string, costs: string, salt: Buffer, key: string): string {
+  return `$pbkdf2-${name}$${costs}$${encodeBase64(salt)}$${key}`
 }
 
 function rewriteMediaWiki(text: string, ...parts: string[]): string {
@@ -79,10 +75,10 @@ function rewriteAspNet(text: string): string {
   const bytes = Buffer.from(text, 'base64')
   if (bytes[0] === 0) {
     const key = bytes.length === 49 ? encodeBase64(bytes.subarray(17)) : ''
-    return writePhc('sha1', 1000, bytes.subarray(1, 17), key)
+    return writePhc('sha1', 'i=1000', bytes.subarray(1, 17), key)
   }
   const name = ['sha1', 'sha256', 'sha512'][bytes.readUInt32BE(1)] ?? ''
   const keyAt = 13 + bytes.readUInt32BE(9)
   const key = encodeBase64(bytes.subarray(keyAt))
-  return writePhc(name, bytes.readUInt32BE(5), bytes.subarray(13, keyAt), key)
+  return writePhc(name, `i=${bytes.readUInt32BE(5)}`, bytes.subarray(13, keyAt), key)
 }

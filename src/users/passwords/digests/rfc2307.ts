@@ -1,6 +1,5 @@
 import { hash, timingSafeEqual } from 'node:crypto'
-import type { Digest } from './digest.ts'
-import { decodeBase64, encodeBase64 } from './encodings.ts'
+import { type Digest, decodeBase64, encodeBase64 } from './digest.ts'
 
 const KEY_BYTES: Readonly<Record<string, number>> = { md5: 16, sha1: 20, sha256: 32, sha512: 64 }
 

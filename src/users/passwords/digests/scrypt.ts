@@ -1,7 +1,6 @@
 import { createCipheriv, type ScryptOptions, scrypt, timingSafeEqual } from 'node:crypto'
 import { promisify } from 'node:util'
-import { type Digest, MAX_MEMORY_KIB } from './digest.ts'
-import { decodeBase64, encodeBase64 } from './encodings.ts'
+import { type Digest, decodeBase64, encodeBase64, MAX_MEMORY_KIB } from './digest.ts'
 
 const deriveKey = promisify<string, Buffer, number, ScryptOptions, Buffer>(scrypt)
 

@@ -1,6 +1,8 @@
+/** What crypt(3) and phpass make: many rounds of a fast hash, written in the digits of crypt(3). */
+
 import { hash, timingSafeEqual } from 'node:crypto'
-import { type Digest, runRounds } from './digest.ts'
-import { encodeCrypt64 } from './encodings.ts'
+import { nextTurn } from '../../../platform/timers.ts'
+import type { Digest } from './digest.ts'
 
 const DEFAULT_ROUNDS = 5000
 
@@ -10,7 +12,7 @@ const MAX_ROUNDS = 1_000_000
 /** The longest that libxcrypt takes. Longer ones would make each round slower. */
 const MAX_PASSWORD_BYTES = 511
 
-const SPELLING =
+const CRYPT3 =
   /^\$(?<id>[56])\$(?:rounds=(?<rounds>[1-9]\d{3,8})\$)?(?<salt>[!-#%-9;-~]{0,16})\$(?<key>[./\dA-Za-z]{43,86})$/
 
 /** How the bytes are ordered: of each three, one of each third, the last first. */
@@ -21,7 +23,7 @@ type Kind = typeof SHA_256
 
 /** `$5$…` and `$6$…` of crypt(3). Without `rounds=` there are 5000. */
 export function parseCrypt3(text: string): Digest | undefined {
-  const { id, salt = '', key = '', ...parts } = SPELLING.exec(text)?.groups ?? {}
+  const { id, salt = '', key = '', ...parts } = CRYPT3.exec(text)?.groups ?? {}
   const kind = id === '5' ? SHA_256 : SHA_512
   if (id === undefined || !kind.key.test(key)) return undefined
   const rounds = Number(parts.rounds ?? DEFAULT_ROUNDS)
@@ -64,5 +66,58 @@ async function computeKey(
   const sourceOf = (at: number) =>
     (step * Math.floor(at / 3) + third * (2 - (at % 3))) % (3 * third)
   const ordered = sum.map((byte, at) => (at < 3 * third ? (sum[sourceOf(at)] ?? 0) : byte))
-  return encodeCrypt64(ordered)
+  return encodeDigits(ordered)
+}
+
+/** The binary logarithm of the number of rounds. They take about two seconds. */
+const MAX_LOG_ROUNDS = 20
+
+/** https://www.openwall.com/phpass/: `cost` is the binary logarithm of the number of rounds. */
+const PHPASS = /^\$[PH]\$(?<cost>[5-9A-S])(?<salt>[./\dA-Za-z]{8})(?<key>[./\dA-Za-z]{21}[./01])$/
+
+/** `$P$B…` of WordPress before 6.8, also `$H$…` as phpBB writes it. */
+export function parsePhpass(text: string): Digest | undefined {
+  const { cost, salt = '', key = '' } = PHPASS.exec(text)?.groups ?? {}
+  if (cost === undefined) return undefined
+  const logRounds = DIGITS.indexOf(cost)
+  return {
+    text: `$P$${cost}${salt}${key}`,
+    kind: `$P$${cost}`,
+    isAffordable: logRounds <= MAX_LOG_ROUNDS,
+    verify: async password => {
+      const secret = Buffer.from(password)
+      let sum = hash('md5', salt + password, 'buffer')
+      await runRounds(2 ** logRounds, () => {
+        sum = hash('md5', Buffer.concat([sum, secret]), 'buffer')
+      })
+      return timingSafeEqual(Buffer.from(encodeDigits(sum)), Buffer.from(key))
+    },
+  }
+}
+
+/** They take about a millisecond. */
+const ROUNDS_AT_ONCE = 400
+
+/** Does fast rounds on the event loop, in slices between which it answers requests. */
+async function runRounds(count: number, round: (index: number) => void): Promise<void> {
+  for (let index = 0; index < count; index++) {
+    round(index)
+    if (index % ROUNDS_AT_ONCE === 0) await nextTurn()
+  }
+}
+
+/** From 0 to 63. */
+const DIGITS = './0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+
+/** Three bytes become four digits, the lowest bits first. */
+function encodeDigits(bytes: Uint8Array): string {
+  let text = ''
+  for (let start = 0; start < bytes.length; start += 3) {
+    const three = bytes.subarray(start, start + 3)
+    const value = three.reduceRight((sum, byte) => (sum << 8) | byte, 0)
+    for (let digit = 0; digit <= three.length; digit++) {
+      text += DIGITS[(value >> (6 * digit)) & 63]
+    }
+  }
+  return text
 }
