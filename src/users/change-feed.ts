@@ -53,9 +53,7 @@ export const changeParameters = z.strictObject({
     }),
 })
 
-/**
- * The parameters of a stream. It takes no `now`: if it broke off before its first event, it could not continue there.
- */
+/** The parameters of a stream. It takes no `now`: if it broke off before its first event, it could not continue there. */
 const streamParameters = z.strictObject({
   after: cursor(decodeChangeCursor),
   lastEventId: cursor(decodeChangeCursor),
@@ -79,7 +77,7 @@ export function createChangeFeed({ changes, maxWaiting, isAllowed }: ChangeFeedO
 
   const isFull = () => waiting + streaming >= maxWaiting
 
-  const readShared = shareReads(async after => textsOf(await changes.read(after, MAX_LIMIT)))
+  const readShared = shareReads(async after => sharedPage(await changes.read(after, MAX_LIMIT)))
   const watch = createChangeWatch({ last: changes.last, read: readShared })
 
   const waitAfter = (after: ChangePosition, ms: number, request: Request, leaving: AbortSignal) =>
@@ -109,10 +107,7 @@ export function createChangeFeed({ changes, maxWaiting, isAllowed }: ChangeFeedO
     return {
       type: EVENT_STREAM_TYPE,
       // A compression, and proxies such as nginx, would otherwise collect events before they pass them on.
-      headers: {
-        'Cache-Control': 'private, no-cache, no-transform',
-        'X-Accel-Buffering': 'no',
-      },
+      headers: { 'Cache-Control': 'private, no-cache, no-transform', 'X-Accel-Buffering': 'no' },
       isEndless: true,
       isAllowed: () => isAllowed(request) && !hasEnded,
       write: async send => {
@@ -128,25 +123,18 @@ export function createChangeFeed({ changes, maxWaiting, isAllowed }: ChangeFeedO
   }
 
   /** Ends without an error when the stream must: its client then connects again, and is told why. */
-  async function writeEvents(
-    request: Request,
-    send: Send,
-    after: ChangePosition | undefined,
-  ): Promise<void> {
+  async function writeEvents(request: Request, send: Send, after?: ChangePosition): Promise<void> {
     const leaving = leavingOf(request)
-    let { text, next, hasMore } = (await readShared(after)).events()
-    await send(`retry: 1000\n\n${text}`)
+    let page = await readShared(after)
+    await send(`retry: 1000\n\n${page.events}`)
     try {
       for (;;) {
-        const news = hasMore
-          ? await readShared(next)
-          : await waitAfter(next, COMMENT_MS, request, leaving)
+        const news = page.hasMore
+          ? await readShared(page.next)
+          : await waitAfter(page.next, COMMENT_MS, request, leaving)
         if (hasEnded || leaving.aborted || !isAllowed(request)) return
-        if (news === undefined) await send(':\n\n')
-        else {
-          ;({ text, next, hasMore } = news.events())
-          if (text !== '') await send(text)
-        }
+        page = news ?? { ...page, events: ':\n\n' }
+        if (page.events !== '') await send(page.events)
       }
     } catch (error) {
       if (!(error instanceof ServiceError)) throw error
@@ -173,15 +161,10 @@ export function createChangeFeed({ changes, maxWaiting, isAllowed }: ChangeFeedO
   }
 }
 
-type Read<T> = (after: ChangePosition | undefined) => Promise<T>
-
-/**
- * Shares a read among all that ask for the same place while it runs: a thousand clients that follow a change cost one
- * read.
- */
-function shareReads<T>(read: Read<T>): Read<T> {
+/** Shares a read among all that ask for the same place while it runs: a thousand clients that follow a change cost one read. */
+function shareReads<T>(read: (after?: ChangePosition) => Promise<T>) {
   const reading = new Map<string, Promise<T>>()
-  return after => {
+  return (after?: ChangePosition): Promise<T> => {
     const place = placeOf(after)
     const shared = reading.get(place) ?? read(after).finally(() => reading.delete(place))
     reading.set(place, shared)
@@ -189,16 +172,14 @@ function shareReads<T>(read: Read<T>): Read<T> {
   }
 }
 
-/** A page for all that follow: each of its texts is made once, when the first of them needs it. */
-function textsOf(page: ChangePage) {
+/** A page for all that follow, each of whose texts is made once. */
+function sharedPage(page: ChangePage) {
   const answers = new Map<number, ReturnType<typeof answerOf>>()
-  let text: string | undefined
   return {
-    /** All of it for a stream, which keeps only where it goes on. */
-    events: () => {
-      text ??= page.changes.map(eventText).join('')
-      return { text, next: page.next, hasMore: page.hasMore }
-    },
+    next: page.next,
+    hasMore: page.hasMore,
+    /** All of it, for a stream. */
+    events: page.changes.map(eventText).join(''),
     /** The answer to a client that wants up to `limit` changes. */
     answer: (limit: number) => {
       const size = Math.min(limit, page.changes.length)
@@ -222,14 +203,11 @@ function beginningOf(page: ChangePage, size: number): ChangePage {
  */
 function startOf({ url, headers }: Request): ChangePosition | undefined {
   const sent = queryParameters(url)
-  const header = headers['last-event-id'] || undefined
-  const isSent = (name: string) => sent.some(parameter => parameter.name === name)
-  const replaced =
-    header !== undefined ? ['after', 'lastEventId'] : isSent('lastEventId') ? ['after'] : []
-  const parameters = [
-    ...sent.filter(({ name }) => !replaced.includes(name)),
-    ...(header === undefined ? [] : [{ name: 'after', value: String(header) }]),
-  ]
+  const lastEvent = headers['last-event-id']
+  const isByQuery = sent.some(({ name }) => name === 'lastEventId')
+  const replaced = lastEvent ? ['after', 'lastEventId'] : isByQuery ? ['after'] : []
+  const others = sent.filter(({ name }) => !replaced.includes(name))
+  const parameters = lastEvent ? [{ name: 'after', value: String(lastEvent) }, ...others] : others
   const { after, lastEventId } = validData(checkQuery(parameters, streamParameters))
   return lastEventId ?? after
 }

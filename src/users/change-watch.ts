@@ -10,10 +10,7 @@ const SOON_MS = 5
 /** A wait must end within two seconds after its key is revoked. The keys in memory may be one second late. */
 const CHECK_MS = 250
 
-/** What a thousand waits lead to goes in slices of this time. Between them everything else has its turn. */
-const SLICE_MS = 1
-
-export interface Wait {
+interface Wait {
   readonly after: ChangePosition
   readonly ms: number
   /** Aborted once the client no longer waits. */
@@ -24,8 +21,7 @@ export interface Wait {
 
 interface Waiter<T> extends Pick<Wait, 'after' | 'isAllowed'> {
   /** Ends the wait with the news, or without any. */
-  wake(news?: T): void
-  fail(error: unknown): void
+  wake(news?: Promise<T>): void
 }
 
 export interface ChangeWatchOptions<T> extends Pick<UserChanges, 'last'> {
@@ -36,7 +32,6 @@ export interface ChangeWatchOptions<T> extends Pick<UserChanges, 'last'> {
 /** Lets requests wait for changes. One poll serves all requests of the process. It stops while no request waits. */
 export function createChangeWatch<T extends object>({ last, read }: ChangeWatchOptions<T>) {
   const waiters = new Set<Waiter<T>>()
-  const turn = createTurns()
   /** What the last poll has found; `undefined` without the database. */
   let newest: ChangePosition | undefined
   let isPolling = false
@@ -44,6 +39,13 @@ export function createChangeWatch<T extends object>({ last, read }: ChangeWatchO
   let checkedAt = Number.NEGATIVE_INFINITY
   let pauseMs = POLL_MS
   let pause = new AbortController()
+  let lastTurn = Promise.resolve()
+
+  /** Resolves in a turn of the event loop of its own: what a thousand waits lead to lets everything else go on in between. */
+  function turn(): Promise<void> {
+    lastTurn = lastTurn.then(() => nextTurn())
+    return lastTurn
+  }
 
   function pollSoon(): void {
     pauseMs = SOON_MS
@@ -78,17 +80,12 @@ export function createChangeWatch<T extends object>({ last, read }: ChangeWatchO
 
   async function tell(told: readonly Waiter<T>[]): Promise<void> {
     const reading = new Map<string, Promise<T>>()
-    for (const { after, wake, fail } of told) {
+    for (const { after, wake } of told) {
       const place = placeOf(after)
-      const page = reading.get(place) ?? read(after)
-      reading.set(place, page)
-      try {
-        const news = await page
-        await turn()
-        wake(news)
-      } catch (error) {
-        fail(error)
-      }
+      const news = reading.get(place) ?? read(after)
+      reading.set(place, news)
+      await news.then(turn, () => {})
+      wake(news)
     }
   }
 
@@ -98,28 +95,21 @@ export function createChangeWatch<T extends object>({ last, read }: ChangeWatchO
      * `isAllowed` or `end` ends the wait. Rejects if they cannot be read. What its caller does at once has its turn then.
      */
     wait: ({ after, ms, leaving, isAllowed }: Wait): Promise<T | undefined> =>
-      new Promise((resolve, reject) => {
+      new Promise(resolve => {
         if (hasEnded || leaving.aborted) {
           resolve(undefined)
           return
         }
         const giveUp = () => waiter.wake()
         const timer = setTimeout(() => turn().then(giveUp), ms)
-        const end = () => {
-          clearTimeout(timer)
-          leaving.removeEventListener('abort', giveUp)
-          waiters.delete(waiter)
-        }
         const waiter: Waiter<T> = {
           after,
           isAllowed,
           wake: news => {
-            end()
+            clearTimeout(timer)
+            leaving.removeEventListener('abort', giveUp)
+            waiters.delete(waiter)
             resolve(news)
-          },
-          fail: error => {
-            end()
-            reject(error)
           },
         }
         leaving.addEventListener('abort', giveUp)
@@ -145,30 +135,4 @@ export function createChangeWatch<T extends object>({ last, read }: ChangeWatchO
 export function placeOf(position: ChangePosition | undefined): string {
   const { mark, key, id, since } = position ?? {}
   return [mark, key, id, since].join(' ')
-}
-
-/** Returns a function that resolves when its caller may go on. What all callers then do at once takes turns of `SLICE_MS`. */
-function createTurns(): () => Promise<void> {
-  const waiting: (() => void)[] = []
-  let isRunning = false
-
-  async function run(): Promise<void> {
-    isRunning = true
-    while (waiting.length > 0) {
-      const endsAt = performance.now() + SLICE_MS
-      while (waiting.length > 0 && performance.now() < endsAt) {
-        waiting.shift()?.()
-        // Whoever was resolved goes on before this does.
-        await undefined
-      }
-      await nextTurn()
-    }
-    isRunning = false
-  }
-
-  return () =>
-    new Promise(resolve => {
-      waiting.push(resolve)
-      if (!isRunning) void run()
-    })
 }

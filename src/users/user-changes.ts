@@ -89,14 +89,11 @@ export function startForgetting(options: {
   let kept = 0
   let hasEnded = false
 
-  async function forgetSome(): Promise<boolean> {
-    const nowMs = now()
-    return changes.forgetDeletions({ before: nowMs - retentionMs, now: nowMs })
-  }
-
   async function work(): Promise<void> {
     if (isIdle()) return
-    while (!hasEnded && (await forgetSome()));
+    const nowMs = now()
+    const times = { before: nowMs - retentionMs, now: nowMs }
+    while (!hasEnded && (await changes.forgetDeletions(times)));
     if (!hasEnded) kept = await changes.countDeletions()
   }
 
