@@ -104,8 +104,8 @@ export function createApp(dependencies: AppDependencies): Application {
   }
   const cors = corsOrigins === undefined ? [] : [allowOrigins(corsOrigins)]
   const health = createHealthRouter({ checks, guards: cors }, open)
-  const described = { ...describeUserOperations(rules), ...pageOperations, ...healthOperations }
-  const operations = Object.values(described)
+  const others = { ...pageOperations, ...healthOperations }
+  const operations = [...describeUserOperations(rules), ...Object.values(others)]
   const scopes = keys && SCOPE_OF_ACTION
   const settings = { version: readVersion(), bodyLimitBytes, scopes }
   const isReady = async () => (await checks()).isReady

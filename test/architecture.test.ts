@@ -69,7 +69,7 @@ const PACKAGE_DOORS = tableOf(`
   tldts: limits
   jsonc-parser: platform/json-lines.ts cli/transfer/scan-json.ts
   commander: cli
-  csv-stringify/sync: cli users/whole-list.ts
+  csv-stringify/sync: cli users/user-lists.ts
   @node-rs/argon2: users/passwords/digests/argon2.ts
   @node-rs/bcrypt: users/passwords/digests/bcrypt.ts`)
 

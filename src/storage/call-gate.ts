@@ -9,17 +9,11 @@ export function createCallGate(most = Number.POSITIVE_INFINITY) {
   let closed: Promise<void> | undefined
   let onEmpty: (() => void) | undefined
 
-  function requireRoom(size = 1): void {
-    if (closed !== undefined) throw new ServiceError('shutting_down')
-    if (inside + size > most) throw new ServiceError('overloaded')
-  }
-
   return {
-    /** Throws `shutting_down` after `close`, and `overloaded` while there is no room for a call of this size. */
-    requireRoom,
-    /** Before a call. Throws as `requireRoom`. */
+    /** Before a call. Throws `shutting_down` after `close`, and `overloaded` while there is no room for a call of this size. */
     enter: (size = 1) => {
-      requireRoom(size)
+      if (closed !== undefined) throw new ServiceError('shutting_down')
+      if (inside + size > most) throw new ServiceError('overloaded')
       inside += size
     },
     /** After a call that has entered, however it ended. */

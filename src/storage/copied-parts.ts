@@ -1,7 +1,7 @@
 import type { Ban } from '../limits/ban-store.ts'
 import type { ImportCheckpoint } from '../users/transfer/user-import-store.ts'
+import { readWholeList } from '../users/user-lists.ts'
 import type { UserJson } from '../users/user-repository.ts'
-import { readWholeList } from '../users/whole-list.ts'
 import type { CopiedRow, CopiedTable } from './create-copy-store.ts'
 import { WEBHOOK_COLUMNS } from './create-webhook-store.ts'
 import type { Storage } from './storage.ts'

@@ -30,7 +30,7 @@ export function createOnce(
    */
   const running = new Set<string>()
 
-  async function run(body: unknown, { key, isStrict }: KeyedCreate): Promise<KeyedUser> {
+  async function createOrRepeat(body: unknown, { key, isStrict }: KeyedCreate): Promise<KeyedUser> {
     const keyHash = createHash('sha256').update(key).digest()
     const earlier = await users.findIdempotentCreate(keyHash)
     if (earlier === 'user_deleted') throw new ServiceError('idempotent_user_deleted')
@@ -49,7 +49,7 @@ export function createOnce(
     const { key } = keyed
     if (running.has(key)) throw new ServiceError('idempotency_key_in_use')
     running.add(key)
-    return run(body, keyed).finally(() => running.delete(key))
+    return createOrRepeat(body, keyed).finally(() => running.delete(key))
   }
 }
 

@@ -33,14 +33,8 @@ const AS_TAKEN = ': `T` and `Z` in upper case, seconds up to 59.'
 
 const DEFAULT_SORT = 'id'
 
-/** Apart from those of pages, each parameter is a filter, so that none is accepted and then ignored. */
-type ListParameter =
-  | keyof typeof OF_PAGES
-  | Exclude<keyof UserFilters, 'ids' | 'emails'>
-  | ('id' | 'email' | 'q')
-
-/** The parameters of `GET /users`. */
-export const listParameters = z.strictObject({
+/** The parameters that only pages have. */
+const PAGE_PARAMETERS = {
   per_page: parameter(wholeNumber(1, 1000), 'Users per page.', 20).default(100),
   page: optional(wholeNumber(1, 999_999_999_999), 'The number of the page.', 2),
   // Without an example: tools would send it, and no cursor is right everywhere.
@@ -52,6 +46,16 @@ export const listParameters = z.strictObject({
     'The field to sort by; descending with `-` before it.',
     '-name',
   ).default(DEFAULT_SORT),
+  count: parameter(boolean(), 'Adds the number of all users that match.', true).default(false),
+  envelope: parameter(boolean(), 'Answers with an object instead of an array.', true).default(
+    false,
+  ),
+}
+
+/** Each of the others is a filter, so that none is accepted and then ignored. */
+type Filter = Exclude<keyof UserFilters, 'ids' | 'emails'> | 'id' | 'email' | 'q'
+
+const FILTERS = {
   id: optional(
     ids(),
     'Users with one of these ids, at most 500; an id that no user has is not found. May also be repeated, or sent as `id[]`.',
@@ -62,7 +66,7 @@ export const listParameters = z.strictObject({
     'Users with one of these e-mails, at most 100, without regard to case; a blank counts as `+`. May also be repeated, or sent as `email[]`.',
     ['ann@example.com'],
   ),
-  name: optional(folded(), 'Users with this name, without regard to case.', 'Ann'),
+  name: optional(text().overwrite(fold), 'Users with this name, without regard to case.', 'Ann'),
   q: optional(
     askedWords(),
     'One to eight words, each of at most 64 characters: users of whom each word begins some word of the name or of the e-mail, without regard to case, accents and order. A word is a run of letters, marks and digits.',
@@ -72,34 +76,29 @@ export const listParameters = z.strictObject({
   created_before: optional(instant('before'), `Created before this${AS_TAKEN}`, SAMPLE_INSTANT),
   updated_after: optional(instant('after'), `Changed after this${AS_TAKEN}`, SAMPLE_INSTANT),
   updated_before: optional(instant('before'), `Changed before this${AS_TAKEN}`, SAMPLE_INSTANT),
-  count: parameter(boolean(), 'Adds the number of all users that match.', true).default(false),
-  envelope: parameter(boolean(), 'Answers with an object instead of an array.', true).default(
-    false,
-  ),
-} satisfies Record<ListParameter, z.ZodType>)
+} satisfies Record<Filter, z.ZodType>
+
+/** The parameters of `GET /users`. */
+export const listParameters = z.strictObject({ ...PAGE_PARAMETERS, ...FILTERS })
+
+/** The parameters of a whole list, which has no pages and one order. */
+const wholeListParameters = z.strictObject(FILTERS)
 
 /** Parameters that are lists. */
-const LISTS = new Set(['id', 'email'])
+const LISTS = ['id', 'email']
 
 /**
  * Joins the values of lists by commas, in the forms that clients send them: with commas, repeated, and as `id[]`. A repeated value
  * that cannot be decoded makes all of them undecodable.
  */
 function joinLists(parameters: readonly SentParameter[]): readonly SentParameter[] {
-  const joined = new Map<string, SentParameter>()
-  const others: SentParameter[] = []
-  for (const parameter of parameters) {
-    const name = parameter.name.replace(/\[\]$/, '')
-    const { value } = parameter
-    if (!LISTS.has(name)) others.push(parameter)
-    else {
-      const earlier = joined.get(name)
-      const isWhole = value !== undefined && (earlier === undefined || earlier.value !== undefined)
-      const whole = earlier === undefined ? value : `${earlier.value},${value}`
-      joined.set(name, { name, value: isWhole ? whole : undefined })
-    }
-  }
-  return [...joined.values(), ...others]
+  const nameOf = ({ name }: SentParameter) => name.replace(/\[\]$/, '')
+  const joined = LISTS.flatMap(name => {
+    const values = parameters.flatMap(one => (nameOf(one) === name ? [one.value] : []))
+    const value = values.includes(undefined) ? undefined : values.join()
+    return values.length > 0 ? [{ name, value }] : []
+  })
+  return [...joined, ...parameters.filter(one => !LISTS.includes(nameOf(one)))]
 }
 
 const MAX_DELETED = 100
@@ -123,31 +122,21 @@ export function parseDeletion(parameters: readonly SentParameter[]): readonly st
 /** A valid query of the list, with its defaults filled in. */
 export type ListRequest = ReturnType<typeof parseListRequest>
 
-/** What only pages have. */
-const OF_PAGES = {
-  ...({ per_page: true, page: true, after: true } as const),
-  ...({ sort: true, count: true, envelope: true } as const),
-}
-
-const wholeListParameters = listParameters.omit(OF_PAGES)
-
-/** The query of a whole list, which has no pages and one order. Throws `query_invalid` with every wrong parameter. */
+/** The query of a whole list. Throws `query_invalid` with every wrong parameter. */
 export function parseWholeList(
   parameters: readonly SentParameter[],
 ): Pick<UserSelection, 'filters' | 'words'> {
   const checked = checkQuery(joinLists(parameters), wholeListParameters)
   const { errors } = checked
-  for (const name of Object.keys(OF_PAGES)) {
+  for (const name of Object.keys(PAGE_PARAMETERS)) {
     if (errors.has(name)) errors.set(name, 'cannot be given for the whole list')
   }
   return askedBy(validData(checked))
 }
 
-function askedBy({ id, email, q, ...filters }: z.output<typeof wholeListParameters>) {
-  return {
-    filters: { ...filters, ...(id && { ids: id }), ...(email && { emails: email }) },
-    words: q === undefined ? [] : parseAskedWords(q).words,
-  }
+function askedBy({ id: ids, email: emails, q, ...others }: z.output<typeof wholeListParameters>) {
+  const words = q === undefined ? [] : parseAskedWords(q).words
+  return { filters: { ...others, ids, emails }, words }
 }
 
 /** Throws `query_invalid` with every wrong parameter. */
@@ -192,10 +181,6 @@ function optional<T extends z.ZodType>(schema: T, description: string, example: 
 /** `parseListRequest` reports empty text itself. */
 function text() {
   return z.string().meta({ minLength: 1 })
-}
-
-function folded() {
-  return text().overwrite(fold)
 }
 
 function fold(value: string): string {

@@ -1,19 +1,21 @@
 import { z } from 'zod'
 import { JSON_TYPE } from '../http/negotiation.ts'
-import type { Answer, DescribedOperation, Schemas } from '../http/openapi/operation.ts'
 import {
+  type Answer,
+  type DescribedOperation,
   ETAG,
   IDEMPOTENCY_KEY,
   IF_MATCH,
   IF_NONE_MATCH,
   PREFER,
   PREFERENCE_APPLIED,
+  type Schemas,
 } from '../http/openapi/operation.ts'
 import { changeParameters, EVENT_STREAM_TYPE } from './change-feed.ts'
 import { deletionParameters, listParameters } from './list-query.ts'
 import { MAX_BATCH_USERS } from './user-body.ts'
+import { WHOLE_LIST_FORMS } from './user-lists.ts'
 import { BLANK, EMAIL_TAKEN, fieldError, type UserRules } from './user-schemas.ts'
-import { WHOLE_LIST_FORMS } from './whole-list.ts'
 
 const USERS = {
   name: 'Users',
@@ -122,13 +124,14 @@ const BOBS_LOGIN = { email: 'bob@example.com', password: 'correct horse battery 
 
 const TAKEN = { email_taken: { errors: [EMAIL_TAKEN] } }
 
+type Operation = Omit<DescribedOperation, 'id' | 'tag'>
+
 /** What requests for users take and answer. In the order of the document, so that its examples work from top to bottom. */
-export function describeUserOperations(rules: UserRules) {
+export function describeUserOperations(rules: UserRules): readonly DescribedOperation[] {
   const newUser = rules.newUser.meta({ id: 'NewUser' })
-  const update = {
+  const update: Omit<Operation, 'method'> = {
     path: '/users/{id}',
     action: 'update',
-    tag: USERS,
     summary: 'Change a user',
     description:
       'Changes the fields that are sent. PUT and PATCH do the same; PATCH also takes ' +
@@ -138,16 +141,14 @@ export function describeUserOperations(rules: UserRules) {
     example: { user: { name: 'Bob Stone' } },
     answers: { 200: answerWithUser('The user after the change.', { ...VERSION, ...APPLIED }) },
     refusals: { ...invalid('name'), ...TAKEN, user_not_found: {}, outcome_unknown: {} },
-  } as const
+  }
 
-  return {
+  const operations: Readonly<Record<string, Operation>> = {
     listUsers: {
-      id: 'listUsers',
       method: 'get',
       path: '/users',
       action: 'list',
       produces: [JSON_TYPE, ...WHOLE_LIST_FORMS.map(({ type }) => type)],
-      tag: USERS,
       summary: 'List users',
       description:
         'A page of users. To read all, follow `rel="next"` of `Link`: each page costs the same, and a user that ' +
@@ -167,12 +168,10 @@ export function describeUserOperations(rules: UserRules) {
       },
     },
     listChanges: {
-      id: 'listChanges',
       method: 'get',
       path: '/users/changes',
       action: 'list',
       produces: [JSON_TYPE, EVENT_STREAM_TYPE],
-      tag: USERS,
       summary: 'Follow changes',
       description:
         'The latest change of each user, deletions among them, to keep a copy of all users that is right. Begin without ' +
@@ -192,11 +191,9 @@ export function describeUserOperations(rules: UserRules) {
       refusals: { cursor_expired: {} },
     },
     createUser: {
-      id: 'createUser',
       method: 'post',
       path: '/users',
       action: 'create',
-      tag: USERS,
       summary: 'Create a user, or many',
       description:
         'With an `Idempotency-Key` it is safe to repeat, for example after a lost connection. ' +
@@ -218,11 +215,9 @@ export function describeUserOperations(rules: UserRules) {
       refusals: { ...invalid('name'), ...TAKEN, outcome_unknown: {} },
     },
     verifyPassword: {
-      id: 'verifyPassword',
       method: 'post',
       path: '/password-verifications',
       action: 'verify',
-      tag: USERS,
       summary: 'Verify a password',
       description:
         'For a login, or by `id` to confirm who is known already: answers with the user if the password is right. An unknown ' +
@@ -243,11 +238,9 @@ export function describeUserOperations(rules: UserRules) {
       refusals: { ...invalid('password'), wrong_credentials: {} },
     },
     readUser: {
-      id: 'readUser',
       method: 'get',
       path: '/users/{id}',
       action: 'read',
-      tag: USERS,
       summary: 'Read a user',
       description: 'With `If-None-Match`, the user is sent only if it has changed.',
       parameters: [ID, IF_MATCH, IF_NONE_MATCH],
@@ -257,15 +250,13 @@ export function describeUserOperations(rules: UserRules) {
       },
       refusals: { user_not_found: {} },
     },
-    updateUser: { ...update, id: 'updateUser', method: 'put' },
-    patchUser: { ...update, id: 'patchUser', method: 'patch', summary: 'Change a user, as PUT' },
+    updateUser: { ...update, method: 'put' },
+    patchUser: { ...update, method: 'patch', summary: 'Change a user, as PUT' },
     deleteUsers: {
-      id: 'deleteUsers',
       method: 'delete',
       path: '/users',
       action: 'delete',
       produces: [],
-      tag: USERS,
       summary: 'Delete several users',
       description: 'In one transaction. The answer has what became of each, in the order sent.',
       query: deletionParameters,
@@ -278,12 +269,10 @@ export function describeUserOperations(rules: UserRules) {
       refusals: { query_invalid: {}, outcome_unknown: {} },
     },
     deleteUser: {
-      id: 'deleteUser',
       method: 'delete',
       path: '/users/{id}',
       action: 'delete',
       produces: [],
-      tag: USERS,
       summary: 'Delete a user',
       description:
         'The second time it is 404. With `If-Match`, only if the user still has one of these versions.',
@@ -291,7 +280,8 @@ export function describeUserOperations(rules: UserRules) {
       answers: { 204: { description: 'The user is deleted.' } },
       refusals: { user_not_found: {}, outcome_unknown: {} },
     },
-  } satisfies Record<string, DescribedOperation>
+  }
+  return Object.entries(operations).map(([id, operation]) => ({ id, tag: USERS, ...operation }))
 }
 
 /** For an example. */

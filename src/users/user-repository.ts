@@ -156,9 +156,6 @@ export interface UserRepository {
     claim?: IdempotencyClaim,
   ): Promise<readonly (StoredUser | undefined)[]>
 
-  /** Throws `overloaded` if this number of writes would be too many to wait, and `shutting_down`. */
-  requireRoom(writes: number): void
-
   /** The create that a key was used for in the last IDEMPOTENCY_TTL_MS. */
   findIdempotentCreate(keyHash: Buffer): Promise<IdempotentCreate | undefined>
 
@@ -219,7 +216,7 @@ export interface UserRepository {
 /** The calls that change users. */
 export type UserWrites = Pick<
   UserRepository,
-  'create' | 'requireRoom' | 'update' | 'replaceDigest' | 'delete' | 'deleteAll'
+  'create' | 'update' | 'replaceDigest' | 'delete' | 'deleteAll'
 >
 
 /** The calls that change nothing. */

@@ -18,11 +18,10 @@ import type { StreamReply } from '../http/stream.ts'
 import { type ChangeFeed, EVENT_STREAM_TYPE } from './change-feed.ts'
 import { parseDeletion } from './list-query.ts'
 import { attributesIn, isBatch, splitBatch } from './user-body.ts'
-import type { UserList } from './user-lists.ts'
+import { type UserList, WHOLE_LIST_FORMS } from './user-lists.ts'
 import type { StoredUser } from './user-repository.ts'
 import type { Created, UserService } from './user-service.ts'
 import { splitLogin } from './verification.ts'
-import { WHOLE_LIST_FORMS } from './whole-list.ts'
 
 export interface UserRouterOptions {
   readonly users: UserService

@@ -1,17 +1,5 @@
 import { z } from 'zod'
 import { type FieldError, ServiceError } from '../errors.ts'
-import { findUnknown } from './user-body.ts'
-
-/** The user of a body, and what is wrong with it. */
-export interface Parsed<T> {
-  /** `undefined` if a field is wrong. */
-  readonly user: T | undefined
-  readonly errors: readonly FieldError[]
-  /** The e-mail, if that field is valid. */
-  readonly email: string | undefined
-  /** The password, if that field is valid and not `null`. */
-  readonly password: string | undefined
-}
 
 export const MAX_NAME_CHARS = 255
 
@@ -190,28 +178,6 @@ export function isPossibleEmail(value: string): boolean {
 /** Whether a password may be that of a user, imported ones among them. */
 export function isPossiblePassword(value: string): boolean {
   return countChars(value) <= MAX_POSSIBLE_PASSWORD_CHARS
-}
-
-/** Checks the user of a body, which may be any JSON value, by its schema; `isStrict` rejects what it would ignore. */
-export function parseBody<T>(schema: z.ZodType<T>, body: unknown, isStrict = false): Parsed<T> {
-  const value = Object(body).user
-  const unknown = isStrict ? findUnknown(body) : []
-  const { success, data: user, error } = schema.safeParse(value)
-  if (success) {
-    const { email, password } = user as UserInput
-    return { user, errors: unknown, email, password: password ?? undefined }
-  }
-  const { formErrors, fieldErrors } = z.flattenError<unknown>(error)
-  const all = Object.entries<string[] | undefined>({ user: formErrors, ...fieldErrors })
-  const wrong = all.flatMap(([field, list = []]) =>
-    list.length > 0 ? fieldError(field, list) : [],
-  )
-  const validText = (field: string): string | undefined => {
-    const text = Object(value)[field]
-    return typeof text === 'string' && !(field in fieldErrors) ? text : undefined
-  }
-  const email = validText('email')?.trim()
-  return { user, errors: [...wrong, ...unknown], email, password: validText('password') }
 }
 
 export function fieldError(field: string, messages: readonly string[]): FieldError {

@@ -2,11 +2,17 @@ import { ServiceError } from '../errors.ts'
 import type { SentParameter } from '../http/query.ts'
 import type { Cursors } from './cursor.ts'
 import { createOnce, type KeyedUser } from './idempotency.ts'
-import { createJudge, type Judged, refusalOf } from './judge.ts'
 import { parseDeletion } from './list-query.ts'
 import type { PasswordHasher } from './passwords/hasher.ts'
-import { type Handling, requireBatch } from './user-body.ts'
-import { createUserLists } from './user-lists.ts'
+import {
+  type Batch,
+  createJudge,
+  type Handling,
+  type Judged,
+  refusalOf,
+  requireBatch,
+} from './user-body.ts'
+import { createUserLists, createWholeLists } from './user-lists.ts'
 import type {
   IdempotencyClaim,
   NewUser,
@@ -17,7 +23,6 @@ import type {
 } from './user-repository.ts'
 import { takenEmail, type UserInput, type UserRules } from './user-schemas.ts'
 import { createUpgrade, createVerification } from './verification.ts'
-import { createWholeLists } from './whole-list.ts'
 
 /**
  * How often a password is compared that others change at the same time. Then it is written in any case. Each time takes up to
@@ -38,17 +43,9 @@ export interface UserServiceOptions {
 
 export type UserService = ReturnType<typeof createUserService>
 
-/** What became of one of several users that were to be deleted. */
-export interface Deleted {
-  /** In decimal digits. */
-  readonly id: string
-  readonly status: 204 | 404
-}
-
 /** What became of a user to create: the user, or what is wrong with it. */
 export type Created = StoredUser | ServiceError
 
-/** How users are created. */
 export interface CreateAs extends Handling {
   /** Makes the claim with which a single user is stored. */
   readonly claimOf?: (user: NewUser) => Promise<IdempotencyClaim>
@@ -72,7 +69,7 @@ export function createUserService(options: UserServiceOptions) {
 
   /**
    * Creates the user of each body in one transaction, each as if it had come alone, one after the other. Throws `overloaded`
-   * before it hashes anything if not all passwords and writes may wait, and what `UserRepository.create` throws.
+   * before it hashes anything if not all passwords may wait, and what `UserRepository.create` throws.
    */
   async function createAll(bodies: readonly unknown[], as: CreateAs): Promise<readonly Created[]> {
     const judged = await judge(rules.newUser, bodies, as)
@@ -84,7 +81,6 @@ export function createUserService(options: UserServiceOptions) {
   }
 
   async function store(inputs: readonly NewUserInput[], { claimOf }: CreateAs) {
-    users.requireRoom(inputs.length)
     const sent = inputs.flatMap(({ password }) => password ?? [])
     const digests = sent.length > 0 ? await passwords.hashAll(sent) : []
     const newUsers = inputs.map(({ name, email, password }) => ({
@@ -151,9 +147,9 @@ export function createUserService(options: UserServiceOptions) {
         ? { user: await create(body, { isStrict }), isReplay: false }
         : createKeyed(body, { key, isStrict }),
 
-    /** Creates the users of a batch. Throws `validation_failed` if the body is not a batch. */
-    createMany: async (body: unknown, handling: Handling = {}): Promise<readonly Created[]> =>
-      createAll(requireBatch(body, handling), handling),
+    /** Creates the users of a batch. Throws `validation_failed` for a wrong one. */
+    createMany: async (batch: Batch, handling: Handling = {}): Promise<readonly Created[]> =>
+      createAll(requireBatch(batch, handling), handling),
 
     /**
      * Changes the fields sent. Throws `validation_failed`, `user_not_found`, `version_mismatch` and `email_taken`.
@@ -184,7 +180,7 @@ export function createUserService(options: UserServiceOptions) {
     },
 
     /** Deletes the users that a query names. Throws `query_invalid`. Returns the ids as they were sent, each with its status. */
-    deleteMany: async (parameters: readonly SentParameter[]): Promise<readonly Deleted[]> => {
+    deleteMany: async (parameters: readonly SentParameter[]) => {
       const ids = parseDeletion(parameters)
       const possible = ids.map(Number).filter(Number.isSafeInteger)
       const deleted = new Set(

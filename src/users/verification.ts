@@ -1,8 +1,8 @@
 import { ServiceError } from '../errors.ts'
-import { refusalOf } from './judge.ts'
 import { isCurrentDigest } from './passwords/parse-digest.ts'
+import { parseBody, refusalOf } from './user-body.ts'
 import type { StoredUser } from './user-repository.ts'
-import { fieldError, isPossibleEmail, isPossiblePassword, parseBody } from './user-schemas.ts'
+import { fieldError, isPossibleEmail, isPossiblePassword } from './user-schemas.ts'
 import type { UserServiceOptions } from './user-service.ts'
 
 /**

@@ -80,13 +80,9 @@ function wholeWordsOf(text: string): readonly string[] {
   return folded.match(ASCII.test(folded) ? ASCII_WORD : WORD) ?? []
 }
 
-/** Half of a character beyond U+FFFF. */
-const SURROGATE = /[\ud800-\udfff]/
-
 /** The first `count` code points. */
 export function firstChars(word: string, count: number): string {
-  if (word.length <= count) return word
-  return SURROGATE.test(word) ? [...word].slice(0, count).join('') : word.slice(0, count)
+  return word.length <= count ? word : [...word].slice(0, count).join('')
 }
 
 /**

@@ -1,3 +1,4 @@
+import { readWholeList } from '../../src/users/user-lists.ts'
 import type {
   UserFilters,
   UserQuery,
@@ -5,7 +6,6 @@ import type {
   UserSort,
 } from '../../src/users/user-repository.ts'
 import { foldCase } from '../../src/users/user-schemas.ts'
-import { readWholeList } from '../../src/users/whole-list.ts'
 import { wordsOfUser } from '../../src/users/words.ts'
 import { inOrder, type ShownUser } from './user-order.ts'
 

@@ -1,6 +1,5 @@
 import { randomBytes } from 'node:crypto'
 import { expect, test } from 'vitest'
-import { ServiceError } from '../../src/errors.ts'
 import { createCursors } from '../../src/users/cursor.ts'
 import { DECOY } from '../../src/users/passwords/digests/argon2.ts'
 import { createPasswordHasher, type PasswordHasher } from '../../src/users/passwords/hasher.ts'
@@ -79,20 +78,6 @@ test('UserService.list keeps a list from the second time on until a change, also
   await users.create(newUserBody())
   await round()
   expect(made).toBe(3 * 51 + 1)
-})
-
-test('UserService.createMany hashes nothing if its writes may not all wait', async () => {
-  const asked: number[] = []
-  const { users, asked: hashed } = await openUsers(() => ({
-    requireRoom: writes => {
-      asked.push(writes)
-      throw new ServiceError('overloaded')
-    },
-  }))
-  const user = () => newUserBody({ password: 'correct horse' }).user
-  const made = users.createMany({ users: [user(), {}, user()] })
-  await expect(made).rejects.toMatchObject({ code: 'overloaded' })
-  expect([asked, hashed]).toEqual([[2], []])
 })
 
 test('UserService.update writes a password that others change each time that it is compared', async () => {

@@ -12,7 +12,7 @@ import {
 } from '../../platform/durable-files.ts'
 import { parseWholeList } from '../../users/list-query.ts'
 import { canonicalOf } from '../../users/passwords/parse-digest.ts'
-import { readWholeList, USER_COLUMNS } from '../../users/whole-list.ts'
+import { readWholeList, USER_COLUMNS } from '../../users/user-lists.ts'
 import { openStorageForCommand } from '../../wiring/open-storage.ts'
 import { readConfig, requireOtherFile } from '../terminal/read-config.ts'
 import { runTask } from '../terminal/run-task.ts'

@@ -171,10 +171,7 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
   })
   const { read, last, ...housekeeping } = createPostgresUserChanges(connections)
   return {
-    users: {
-      ...used(users, ['create', 'update', 'replaceDigest', 'delete', 'deleteAll']),
-      requireRoom: writes.requireRoom,
-    },
+    users: used(users, ['create', 'update', 'replaceDigest', 'delete', 'deleteAll']),
     changes: { ...used({ read, last }), ...housekeeping },
     imports: used(createPostgresUserImportStore(connections, now), ['write']),
     bans: used(createPostgresBanStore(statements, options), ['save', 'lift']),
@@ -202,7 +199,7 @@ function createPostgresStorage(connections: Connections, options: OpenStorageOpt
 function createUsers(
   connections: Connections,
   { now, steadyNow, onWarning }: OpenStorageOptions,
-): Omit<UserRepository, 'requireRoom'> {
+): UserRepository {
   const reads = createShortReads(connections, steadyNow)
   const parts = { connections, reads, contended: createContendedWrites(), now, steadyNow }
   return {

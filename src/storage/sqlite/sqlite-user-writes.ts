@@ -113,8 +113,6 @@ export function createSqliteUserWrites(
       return writes.run(insertAll, { countWrites, size: users.length })
     },
 
-    requireRoom: writes.requireRoom,
-
     update: (id, change, precondition) =>
       writes.run(() => {
         const before = selectRow.get(id)

@@ -162,8 +162,6 @@ export function createWriteQueue(
 
   return {
     run,
-    /** Throws as `run` does if this many more writes would be too many to wait. */
-    requireRoom: gate.requireRoom,
     /** Writes that have not ended. */
     waiting: gate.count,
     /** Ends once each write that waits has succeeded or failed. */

@@ -1,10 +1,10 @@
 import { z } from 'zod'
 import { messagesByField } from '../../http/error-handler.ts'
 import { instantMs, instantText, MAX_SHOWN_MS, MIN_SHOWN_MS, NO_INSTANT } from '../../http/query.ts'
-import { createJudge, type Judged } from '../judge.ts'
 import type { PasswordHasher } from '../passwords/hasher.ts'
 import { digestLikeness, parseDigest } from '../passwords/parse-digest.ts'
 import { MAX_ID } from '../stored-user.ts'
+import { createJudge, type Judged } from '../user-body.ts'
 import { createUserFields, emailKey, type UserRulesOptions, userSchema } from '../user-schemas.ts'
 import type { ConflictPolicy, ImportedUser, UserImportStore } from './user-import-store.ts'
 
