@@ -1,19 +1,31 @@
 import { execFile } from 'node:child_process'
-import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { copyFileSync, cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { basename, dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { bundleClient, CLIENT } from '../support/bundle-client.ts'
-import {
-  type GeneratedTypes,
-  linesOf,
-  markedLines,
-  openGeneratedTypes,
-} from '../support/generated-types.ts'
 import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
 import { firstBlock, packPackage, readJson } from '../support/packed-package.ts'
 import { PROJECT } from '../support/project.ts'
 import { shareTestApp } from '../support/shared-app.ts'
+
+/** The workspace with a generator of types, and the compiler that it needs. */
+const GENERATOR = join(PROJECT, 'test/generated-client/')
+
+const { resolve } = createRequire(join(GENERATOR, 'package.json'))
+
+const COMPILER_OPTIONS = {
+  target: 'es2022',
+  module: 'nodenext',
+  lib: ['es2023', 'dom', 'dom.asynciterable'],
+  types: [],
+  strict: true,
+  noUncheckedIndexedAccess: true,
+  exactOptionalPropertyTypes: true,
+  allowImportingTsExtensions: true,
+  noEmit: true,
+}
 
 // biome-ignore lint/suspicious/noExplicitAny: parts of the document are read and changed by their names.
 type Document = any
@@ -36,25 +48,47 @@ const app = shareTestApp({
 })
 
 describe('the types of the client', () => {
-  let types: GeneratedTypes
+  const folder = temporaryFolder(afterAll)
   let document: Document
 
   beforeAll(async () => {
-    types = openGeneratedTypes(afterAll)
+    writeFileSync(join(folder, 'package.json'), JSON.stringify({ type: 'module' }))
     document = await (await fetch(`${app.url}/openapi.json`)).json()
   })
+
+  async function runNode(...args: string[]): Promise<string> {
+    const ran = promisify(execFile)(process.execPath, args, { cwd: folder })
+    return (await ran.catch((failed: { stdout: string }) => failed)).stdout
+  }
+
+  /** The errors of the compiler for a program of the workspace, one line each. */
+  async function compile(program: string): Promise<string[]> {
+    for (const source of [join(GENERATOR, program), CLIENT]) {
+      copyFileSync(source, join(folder, basename(source)))
+    }
+    const config = { compilerOptions: COMPILER_OPTIONS, files: [program] }
+    writeFileSync(join(folder, 'tsconfig.json'), JSON.stringify(config))
+    const stdout = await runNode(resolve('typescript/bin/tsc'), '--pretty', 'false')
+    return stdout.split('\n').filter(line => /: error TS\d/.test(line))
+  }
+
+  /** The lines of a program in which there are errors, each once. */
+  function linesOf(errors: readonly string[], program: string): number[] {
+    const inProgram = errors.filter(error => error.startsWith(`${program}(`))
+    return [...new Set(inProgram.map(error => Number(/\((\d+),/.exec(error)?.[1])))]
+  }
 
   /** The errors of the program that compares the types with those of a document. */
   async function compareWith(described: Document): Promise<string[]> {
     const reasons = reasonsOf(described).map(reason => `'${reason}'`)
-    const path = join(types.folder, 'document.json')
-    writeFileSync(path, JSON.stringify(described))
+    writeFileSync(join(folder, 'document.json'), JSON.stringify(described))
     writeFileSync(
-      join(types.folder, 'reasons.ts'),
+      join(folder, 'reasons.ts'),
       `export type DocumentedReason = ${reasons.join(' | ')}\n`,
     )
-    await types.generate(path)
-    return (await types.compile('agreement.ts', CLIENT)).errors
+    const generator = join(dirname(resolve('openapi-typescript/package.json')), 'bin/cli.js')
+    await runNode(generator, 'document.json', '-o', 'interface.ts')
+    return compile('agreement.ts')
   }
 
   test('are those of the document', async () => {
@@ -90,9 +124,11 @@ describe('the types of the client', () => {
   })
 
   test('refuse wrong uses', async () => {
-    const { errors } = await types.compile('client-mistakes.ts', CLIENT)
-    const marked = markedLines(join(types.folder, 'client-mistakes.ts'))
-    expect(linesOf(errors, 'client-mistakes.ts')).toEqual(marked)
+    const program = 'client-mistakes.ts'
+    const errors = await compile(program)
+    const lines = readFileSync(join(folder, program), 'utf8').split('\n')
+    const marked = lines.flatMap((line, index) => (line.endsWith('// mistake') ? [index + 1] : []))
+    expect(linesOf(errors, program)).toEqual(marked)
     expect(marked.length).toBeGreaterThan(15)
   })
 })
