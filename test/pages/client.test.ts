@@ -1,28 +1,24 @@
-import { createServer } from 'node:http'
-import { describe, expect, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { bundleClient } from '../support/bundle-client.ts'
-import { listen } from '../support/listen.ts'
 import { openContext } from '../support/open-browser.ts'
 import { openTestApp } from '../support/open-test-app.ts'
 import { canOpenPages } from '../support/programs.ts'
 
-/** Another origin than that of the service, with an empty page and the client. */
-async function openOtherOrigin(): Promise<string> {
-  const { code } = await bundleClient()
-  const server = createServer(({ url }, response) => {
-    const isClient = url === '/client.js'
-    response.setHeader('Content-Type', isClient ? 'text/javascript' : 'text/html')
-    response.end(isClient ? code : '<!doctype html><title>Empty</title>')
-  })
-  return `http://127.0.0.1:${await listen(server)}`
-}
+const ORIGIN = 'http://elsewhere.localhost'
 
-describe.runIf(canOpenPages)('the client in a page of another origin', () => {
-  test('creates, lists by pages, updates by version and follows', async () => {
-    const origin = await openOtherOrigin()
-    const { url } = await openTestApp({ env: { CORS_ORIGINS: origin } })
+test.runIf(canOpenPages)(
+  'the client in a page of another origin creates, lists by pages, updates by version and follows',
+  async () => {
+    const { code } = await bundleClient()
+    const { url } = await openTestApp({ env: { CORS_ORIGINS: ORIGIN } })
     const page = await (await openContext()).newPage()
-    await page.goto(origin)
+    await page.route(`${ORIGIN}/`, route =>
+      route.fulfill({ contentType: 'text/html', body: '<!doctype html><title>Empty</title>' }),
+    )
+    await page.route(`${ORIGIN}/client.js`, route =>
+      route.fulfill({ contentType: 'text/javascript', body: code }),
+    )
+    await page.goto(ORIGIN)
     const seen = await page.evaluate(`(async () => {
       const { createClient } = await import('/client.js')
       const users = createClient({ url: '${url}' })
@@ -44,18 +40,5 @@ describe.runIf(canOpenPages)('the client in a page of another origin', () => {
       stale: ['version_mismatch', true],
       changed: ['Bea', 'Anna'],
     })
-  })
-
-  test('is told of a service that cannot be reached, and of an aborted call', async () => {
-    const page = await (await openContext()).newPage()
-    await page.goto(await openOtherOrigin())
-    const seen = await page.evaluate(`(async () => {
-      const { createClient } = await import('/client.js')
-      const users = createClient({ url: 'http://127.0.0.1:9', retries: 0 })
-      const error = await users.read(1).catch(error => error)
-      const aborted = await users.read(1, { signal: AbortSignal.abort('enough') }).catch(reason => reason)
-      return [error.name, error.reason, aborted]
-    })()`)
-    expect(seen).toEqual(['UserRecordsError', 'unreachable', 'enough'])
-  })
-})
+  },
+)

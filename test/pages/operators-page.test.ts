@@ -5,13 +5,7 @@ import type { ServiceStatus } from '../../src/ops/management/service-status.ts'
 import { newUserBody } from '../support/builders.ts'
 import { type ManagedApp, openManagedApp, TOKEN } from '../support/management-requests.ts'
 import { expectReadable, findSerious, LOOKS } from '../support/open-browser.ts'
-import {
-  focused,
-  hideFor5Minutes,
-  type OperatorPage,
-  openOperatorPage,
-  tabTo,
-} from '../support/operator-page.ts'
+import { focused, type OperatorPage, openOperatorPage, tabTo } from '../support/operator-page.ts'
 import { canOpenPages } from '../support/programs.ts'
 import { until } from '../support/until.ts'
 import { addWebhook } from '../support/webhook-receiver.ts'
@@ -499,15 +493,6 @@ describe.skipIf(!canOpenPages)('GET / in a browser', () => {
       ],
     ])
     expect(await textOf('webhooks')).not.toMatch(/t0p|pass/)
-  })
-
-  test('does not fetch while nobody sees it', async () => {
-    const { page, shows } = await openWithBans()
-    await page.clock.install()
-    await page.reload()
-    await shows('connection', 'Live')
-    expect(await hideFor5Minutes(page, () => {})).toBe(0)
-    await shows('connection', 'Live')
   })
 
   test('says nothing to a screen reader while only numbers change', async () => {
