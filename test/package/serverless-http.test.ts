@@ -1,26 +1,14 @@
-import { once } from 'node:events'
-import { createServer } from 'node:http'
 import { createRequire } from 'node:module'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import express from 'express'
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest'
-import { createUserRecords, type UserRecordsSettings } from '../../src/library.ts'
-import { listen } from '../support/listen.ts'
+import { createUserRecords } from '../../src/library.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { installPackages } from '../support/packed-package.ts'
-import { canUseNginx } from '../support/programs.ts'
-import { startNginx } from '../support/start-nginx.ts'
 
 const LIMITS = { throttle: [{ path: '/nowhere', limit: 1, period: '1 hour' }] }
 
 const ANN = { user: { name: 'Ann Å', email: 'ann@example.com' } }
-
-async function open(settings: UserRecordsSettings = {}) {
-  const records = await createUserRecords({ DATABASE_URL: ':memory:', LIMITS, ...settings })
-  onTestFinished(() => records.close())
-  return records
-}
 
 const CLIENT = '198.51.100.7'
 
@@ -69,7 +57,8 @@ describe.each(['3.2.0', '4.0.0'])('serverless-http %s', version => {
     async (_name, eventOf) => {
       const loaded = createRequire(join(folder, 'index.js'))('serverless-http')
       const serverless = loaded.default ?? loaded
-      const { app } = await open()
+      const { app, close } = await createUserRecords({ DATABASE_URL: ':memory:', LIMITS })
+      onTestFinished(close)
       const handle: (event: object) => Promise<Result> = serverless(express().use('/v1', app))
       const ask = (asked: Asked) =>
         handle(
@@ -83,7 +72,7 @@ describe.each(['3.2.0', '4.0.0'])('serverless-http %s', version => {
       const create = {
         method: 'POST',
         path: '/users',
-        headers: JSON_TYPE,
+        headers: { 'content-type': 'application/json' },
         body: JSON.stringify(ANN),
       }
       const created = await ask({ ...create, isBase64Encoded: false })
@@ -106,46 +95,4 @@ describe.each(['3.2.0', '4.0.0'])('serverless-http %s', version => {
       expect(statuses).toEqual([404, 429, 404])
     },
   )
-})
-
-const JSON_TYPE = { 'content-type': 'application/json' }
-
-async function useUsers(url: string): Promise<void> {
-  const options = { method: 'POST', headers: JSON_TYPE, body: JSON.stringify(ANN) }
-  const created = await fetch(`${url}/users`, options)
-  expect([created.status, created.headers.get('location')]).toEqual([201, '/users/1'])
-  const list = await fetch(`${url}/users?count=true`)
-  expect(await list.json()).toEqual([await created.json()])
-}
-
-test('app.listen takes a random port', async () => {
-  const { app } = await open({ ALLOWED_HOSTS: '127.0.0.1' })
-  const server = app.listen(0, '127.0.0.1')
-  onTestFinished(() => void server.close())
-  await once(server, 'listening')
-  await useUsers(`http://127.0.0.1:${(server.address() as AddressInfo).port}`)
-})
-
-test.skipIf(!canUseNginx)('a Unix socket behind nginx serves, and knows each client', async () => {
-  const path = join(temporaryFolder(), 'users.sock')
-  const { app } = await open({ TRUST_PROXY: 'loopback' })
-  await listen(createServer(app), { socketPath: path })
-  const port = await startNginx(
-    own => `server {
-      listen 127.0.0.1:${own};
-      location / {
-        proxy_pass http://unix:${path}:;
-        proxy_set_header Host $http_host;
-        proxy_set_header X-Forwarded-For $http_x_client;
-      }
-    }`,
-  )
-  const url = `http://127.0.0.1:${port}`
-  await useUsers(url)
-  const statusFor = async (client: string) =>
-    (await fetch(`${url}/nowhere`, { headers: { 'X-Client': client } })).status
-  const clients = ['203.0.113.1', '203.0.113.1', '203.0.113.2']
-  const statuses: number[] = []
-  for (const client of clients) statuses.push(await statusFor(client))
-  expect(statuses).toEqual([404, 429, 404])
 })
