@@ -79,7 +79,7 @@ export function faultsOf({ status, headers, body }: Answer, secret: string): str
 }
 
 /** Errors are in one of two formats, and everything else is JSON or a page. */
-export function isBodyOf(status: number, type: string | undefined, body: string): boolean {
+function isBodyOf(status: number, type: string | undefined, body: string): boolean {
   if (type === 'text/html; charset=utf-8') return status === 200 && /^<!doctype/.test(body)
   const json = JSON.parse(body)
   if (status < 400) return type === 'application/json; charset=utf-8'

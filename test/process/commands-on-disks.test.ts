@@ -163,22 +163,21 @@ test.skipIf(!canMount)('a disk that is mounted read-only is named', () => {
 })
 
 describe.skipIf(!canRunAsNobody)('without write permission', () => {
-  test.each([
-    [
-      'backup',
-      ['backup', 'disk/copy.db'],
-      /^".*disk\/copy\.db": it cannot be written: .*\(EACCES\)/,
-    ],
-    ['restore', ['restore', 'copy.db'], /it cannot be written: give the user of this process/],
-    ['compact', ['compact'], /^DATABASE_URL was [^\n]+: it cannot be written: /],
-  ] as const)('%s fails with one line', async (_name, args, line) => {
+  const CANNOT = /^DATABASE_URL was [^\n]+ it cannot be written: give the user of this process/
+
+  test.each<[args: string, modes: Readonly<Record<string, number>>, line: RegExp]>([
+    ['serve --port 0', { data: 0o555 }, CANNOT],
+    ['serve --port 0', { 'data/users.db': 0o444 }, CANNOT],
+    ['restore copy.db', { data: 0o555 }, CANNOT],
+    ['compact', { data: 0o555, 'data/users.db': 0o444 }, CANNOT],
+    ['backup disk/copy.db', { disk: 0o555 }, /^".*disk\/copy\.db": it cannot be written: .*\(EACCES\)/],
+  ])('%s with %j fails with one line', async (args, modes, line) => {
     const { cwd, path } = place({ users: 7 })
     for (const name of ['', 'data', 'data/users.db', 'copy.db', 'disk']) {
       chownSync(join(cwd, name), owner.uid ?? NOBODY, owner.gid ?? NOBODY)
     }
-    chmodSync(join(cwd, args[0] === 'backup' ? 'disk' : 'data'), 0o555)
-    if (args[0] === 'compact') chmodSync(path, 0o444)
-    const { code, stderr } = await run({ cwd, args, ...owner })
+    for (const [name, mode] of Object.entries(modes)) chmodSync(join(cwd, name), mode)
+    const { code, stderr } = await run({ cwd, args: args.split(' '), ...owner })
     expect([code, stderr]).toEqual([1, expect.stringMatching(/^[^\n]+\n$/)])
     expect(stderr).toMatch(line)
     expect(emailsIn(path)).toHaveLength(7)
