@@ -1,19 +1,17 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
+import { makeDatabaseIn } from '../support/databases.ts'
 import { inForm } from '../support/faults.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { run, spawnService } from '../support/spawn-service.ts'
 import { createClients } from './clients.ts'
-import { makeDatabase } from './databases.ts'
-
-const DATABASE = join('data', 'users.db')
 
 /** In the file from the start, so that the copy takes long enough. */
 const FILLED_USERS = inForm({ short: 40_000, long: 1_000_000 })
 
 test('a backup under write load ends, and has all writes acknowledged before it began, and no partial user', async () => {
   const cwd = temporaryFolder()
-  makeDatabase(join(cwd, DATABASE), { users: FILLED_USERS })
+  makeDatabaseIn(cwd, { users: FILLED_USERS })
   const service = await spawnService({ cwd, keepsLog: false })
   const clients = createClients()
   const writing = clients.write(service.port)

@@ -4,8 +4,8 @@ import { expect, test } from 'vitest'
 import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { newUserBody } from '../support/builders.ts'
 import { overwritePages, PAGE_BYTES } from '../support/damage.ts'
+import { makeDatabaseIn } from '../support/databases.ts'
 import { createRandom, inForm, isLong } from '../support/faults.ts'
-import { fillWithUsers } from '../support/fill-users.ts'
 import { ask, expectUnavailable } from '../support/json-requests.ts'
 import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
 import { run, spawnService } from '../support/spawn-service.ts'
@@ -19,11 +19,9 @@ const HUGE_BYTES = 300_000_000
 
 const DAMAGED = /^DATABASE_URL.*it is damaged: restore it from a backup.*\n$/
 
-async function folderWithUsers(count: number): Promise<{ cwd: string; path: string }> {
+function folderWithUsers(users: number): { cwd: string; path: string } {
   const cwd = temporaryFolder()
-  const path = join(cwd, 'data', 'users.db')
-  await fillWithUsers(path, count)
-  return { cwd, path }
+  return { cwd, path: makeDatabaseIn(cwd, { users }) }
 }
 
 async function expectRefused(cwd: string): Promise<void> {
@@ -32,13 +30,13 @@ async function expectRefused(cwd: string): Promise<void> {
 }
 
 test('a database with garbage in its middle is rejected at startup, and the error says what to do', async () => {
-  const { cwd, path } = await folderWithUsers(MANY_USERS)
+  const { cwd, path } = folderWithUsers(MANY_USERS)
   overwritePages(path, 'garbage ', { from: Math.floor(statSync(path).size / PAGE_BYTES / 2) })
   await expectRefused(cwd)
 })
 
 test('a database damaged while in use answers 503 where it needs damaged pages, and serves the rest', async () => {
-  const { cwd, path } = await folderWithUsers(MANY_USERS)
+  const { cwd, path } = folderWithUsers(MANY_USERS)
   const service = await spawnService({ cwd })
   expect((await ask(service, 'GET /users/1')).status).toBe(200)
   const pages = statSync(path).size / PAGE_BYTES
@@ -82,7 +80,7 @@ test('of a WAL that is cut off, with garbage behind it or not, all users up to t
 test.runIf(isLong)(
   'a database too large for a full check starts, and is refused without its end, also beside a WAL',
   async () => {
-    const { cwd, path } = await folderWithUsers(1000)
+    const { cwd, path } = folderWithUsers(1000)
     const database = new Database(path)
     database.exec('CREATE TABLE filler (bytes BLOB)')
     database.prepare('INSERT INTO filler VALUES (zeroblob(?))').run(HUGE_BYTES)

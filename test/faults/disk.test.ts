@@ -3,9 +3,9 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
+import { makeDatabaseIn } from '../support/databases.ts'
 import { type DiskFaults, startOnFailingDisk } from '../support/failing-disk.ts'
 import { createRandom, inForm, report } from '../support/faults.ts'
-import { fillWithUsers } from '../support/fill-users.ts'
 import { ask, expectUnavailable, timeUntil } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { canFailDisks } from '../support/programs.ts'
@@ -105,7 +105,7 @@ describe.skipIf(!canFailDisks)('a disk', () => {
 
   test('that fails to read: pages in memory are served, the rest gets 503 until it works', async () => {
     const cwd = temporaryFolder()
-    await fillWithUsers(join(cwd, 'data', 'users.db'), MANY_USERS)
+    makeDatabaseIn(cwd, { users: MANY_USERS })
     const { disk, service } = await startOnFailingDisk(cwd)
     const statusOf = async (path: string) => (await ask(service, `GET ${path}`)).status
     expect(await statusOf('/users/1')).toBe(200)

@@ -2,12 +2,12 @@ import { existsSync, watch } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
+import { copyDatabase, makeDatabaseIn } from '../support/databases.ts'
 import { createRandom, inForm, quantile, report } from '../support/faults.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { run, spawnMain, spawnService } from '../support/spawn-service.ts'
 import { until } from '../support/until.ts'
 import { type Clients, createClients } from './clients.ts'
-import { copyDatabase, makeDatabase } from './databases.ts'
 
 const DATABASE = join('data', 'users.db')
 
@@ -29,7 +29,7 @@ test.each(LOADS)(
   async ({ older, kills }) => {
     const random = createRandom()
     const cwd = temporaryFolder()
-    if (older > 0) makeDatabase(join(cwd, DATABASE), { users: older })
+    if (older > 0) makeDatabaseIn(cwd, { users: older })
     const clients = createClients({ clients: CLIENTS, random })
     const restartsMs: number[] = []
     for (let kill = 0; kill <= kills; kill++) {

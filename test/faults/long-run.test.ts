@@ -3,8 +3,8 @@ import { readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
+import { makeDatabaseIn } from '../support/databases.ts'
 import { inForm, isLong, report } from '../support/faults.ts'
-import { fillDatabase } from '../support/fill-users.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { type SpawnedService, spawnService } from '../support/spawn-service.ts'
 import { crowd } from './crowd.ts'
@@ -44,7 +44,7 @@ async function holdingOf({ process: child }: SpawnedService) {
 test('mixed requests by a million clients leave nothing behind', async () => {
   const cwd = temporaryFolder()
   writeFileSync(join(cwd, 'limits.json'), JSON.stringify(LIMITS))
-  await fillDatabase(cwd, 1000)
+  makeDatabaseIn(cwd, { users: 1000 })
   const service = await spawnService({
     cwd,
     env: { LIMITS_FILE: 'limits.json', TRUST_PROXY: '1' },

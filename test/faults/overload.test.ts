@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
+import { makeDatabaseIn } from '../support/databases.ts'
 import { inForm, report } from '../support/faults.ts'
-import { fillDatabase } from '../support/fill-users.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { spawnService } from '../support/spawn-service.ts'
 import { UNHURRIED } from '../support/unhurried.ts'
@@ -34,7 +34,7 @@ test.each<Overload>([
   async options => {
     const { crowded, newcomer, env } = options
     const cwd = temporaryFolder()
-    await fillDatabase(cwd, 1000, 'x'.repeat(100))
+    makeDatabaseIn(cwd, { users: 1000, name: 'x'.repeat(100) })
     const { port, url } = await spawnService({ cwd, env, keepsLog: false })
     const [livez, others] = [keepAsking(`${url}/livez`), keepAsking(`${url}/users/1`)]
     const least = inForm({ short: 1, long: 3000 })

@@ -1,8 +1,7 @@
 import { connect } from 'node:net'
-import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
+import { makeDatabaseIn } from '../support/databases.ts'
 import { inForm, isLong, quantile, report } from '../support/faults.ts'
-import { fillDatabase } from '../support/fill-users.ts'
 import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
 import { spawnService } from '../support/spawn-service.ts'
 import { keepAsking } from './crowd.ts'
@@ -60,8 +59,7 @@ async function untilCutOff(port: number, { start, dribble = '', reads = true }: 
 
 test('clients that send slowly, send nothing or do not read are cut off, and others are served meanwhile', async () => {
   const cwd = temporaryFolder()
-  await fillDatabase(cwd, 1000, 'x'.repeat(255))
-  const env = { DATABASE_URL: join(cwd, 'data', 'users.db') }
+  const env = { DATABASE_URL: makeDatabaseIn(cwd, { users: 1000, name: 'x'.repeat(255) }) }
   const service = await (isLong
     ? spawnService({ cwd, env })
     : openTestApp({ env, timeouts: TIMEOUTS }))

@@ -1,13 +1,19 @@
-import { mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
-import { copyDatabase, makeDatabase } from '../faults/databases.ts'
 import { newUserBody } from '../support/builders.ts'
 import { copiedContent, makeCopySource } from '../support/copy-databases.ts'
-import { emailsIn, execute, filesOf } from '../support/databases.ts'
+import {
+  copyDatabase,
+  emailsIn,
+  execute,
+  filesOf,
+  makeDatabase,
+  makeDatabaseIn,
+} from '../support/databases.ts'
 import { createRandom, inForm } from '../support/faults.ts'
 import { ask } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
@@ -27,9 +33,7 @@ const KILLS = inForm({ short: 4, long: 60 })
 /** A database, and the place of a backup, which is one of another database if `backup` has its number of users. */
 function place({ users = MANY, backup }: { users?: number; backup?: number } = {}) {
   const cwd = temporaryFolder()
-  const made = { cwd, path: join(cwd, 'data', 'users.db'), file: join(cwd, 'copy.db') }
-  mkdirSync(join(cwd, 'data'))
-  makeDatabase(made.path, { users })
+  const made = { cwd, path: makeDatabaseIn(cwd, { users }), file: join(cwd, 'copy.db') }
   if (backup !== undefined) makeDatabase(made.file, { users: backup })
   return made
 }
@@ -135,8 +139,7 @@ test.each([
 test('migrate --reindex ends by SIGTERM with 143, and begins again', async () => {
   const { cwd, ended } = await until(async () => {
     const cwd = temporaryFolder()
-    const path = join(cwd, 'data', 'users.db')
-    makeDatabase(path, { users: MANY })
+    const path = makeDatabaseIn(cwd, { users: MANY })
     execute(path, `UPDATE users SET words = 'wrong'`)
     const begun = () => filesOf(path).some(name => name.endsWith('-wal'))
     const ended = await signalled('SIGTERM', { cwd, args: ['migrate', '--reindex'] }, begun)

@@ -11,8 +11,13 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { makeDatabase } from '../faults/databases.ts'
-import { emailsIn, execute, filesOf } from '../support/databases.ts'
+import {
+  emailsIn,
+  execute,
+  filesOf,
+  makeDatabase,
+  makeDatabaseIn,
+} from '../support/databases.ts'
 import { createFailingDisk, type DiskFaults } from '../support/failing-disk.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { canRunAsNobody } from '../support/other-user.ts'
@@ -25,8 +30,7 @@ import { NOBODY, owner } from '../support/unprivileged-user.ts'
 /** A database of which two thirds are free space, a backup of another one, and the empty folder `disk`. */
 function place({ users = 300, mode = 'WAL' } = {}) {
   const cwd = temporaryFolder()
-  const path = join(cwd, 'data', 'users.db')
-  makeDatabase(path, { users: 3 * users })
+  const path = makeDatabaseIn(cwd, { users: 3 * users })
   execute(path, `PRAGMA journal_mode = ${mode}; DELETE FROM users WHERE id % 3 > 0`)
   makeDatabase(join(cwd, 'copy.db'), { users: 900 })
   mkdirSync(join(cwd, 'disk'))

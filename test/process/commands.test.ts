@@ -6,9 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { expect, test } from 'vitest'
 import { createUserRecords } from '../../src/library.ts'
-import { makeDatabase } from '../faults/databases.ts'
-import { filesOf } from '../support/databases.ts'
-import { fillDatabase } from '../support/fill-users.ts'
+import { filesOf, makeDatabaseIn } from '../support/databases.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { openPipe } from '../support/pipe.ts'
 import { readProject } from '../support/project.ts'
@@ -21,9 +19,9 @@ const PAGES = ['backups.md', 'upgrades.md', 'keys.md']
 
 const isLinux = process.platform === 'linux'
 
-async function folderOf(users: number): Promise<string> {
+function folderOf(users: number): string {
   const cwd = temporaryFolder()
-  await fillDatabase(cwd, users)
+  makeDatabaseIn(cwd, { users })
   return cwd
 }
 
@@ -32,14 +30,14 @@ test.skipIf(!isLinux).each([[['export']], [['export', '--help']]])(
   async args => {
     const stdoutTo = openSync('/dev/full', 'w')
     const stderr = 'standard output cannot be written (ENOSPC: no space left on device)\n'
-    const { exited } = spawnMain({ cwd: await folderOf(3), args, stdoutTo })
+    const { exited } = spawnMain({ cwd: folderOf(3), args, stdoutTo })
     expect(await exited).toMatchObject({ code: 1, stderr })
   },
 )
 
 test('export to a slow reader loses nothing', async () => {
   // The pipe is full of the first page, and the last page fits into the buffer of the stream.
-  const cwd = await folderOf(1050)
+  const cwd = folderOf(1050)
   const pipe = openPipe()
   const { process: child } = spawnMain({ cwd, args: ['export'], stdoutTo: pipe.writeEnd })
   let text = ''
@@ -53,7 +51,7 @@ test('export to a slow reader loses nothing', async () => {
 })
 
 test('export ends on a signal if its reader has stopped reading, and quietly if that is gone', async () => {
-  const cwd = await folderOf(20_000)
+  const cwd = folderOf(20_000)
   const stdio = ['ignore', 'pipe', 'pipe'] as const
   const child = spawn(process.execPath, [MAIN, 'export'], { cwd, stdio: [...stdio] })
   await once(child.stdout as NonNullable<typeof child.stdout>, 'readable')
@@ -75,8 +73,7 @@ test('import ends at once by a signal while it waits for standard input, and goe
 })
 
 test('docs/operations shows commands that work, in their order', async () => {
-  const cwd = temporaryFolder()
-  makeDatabase(join(cwd, 'data', 'users.db'), { users: 10 })
+  const cwd = folderOf(10)
   mkdirSync(join(cwd, 'bin'))
   const command = join(cwd, 'bin', 'user-records-service')
   writeFileSync(command, `#!/bin/sh\nexec "${process.execPath}" "${MAIN}" "$@"\n`, { mode: 0o755 })
@@ -99,7 +96,7 @@ test('docs/operations shows commands that work, in their order', async () => {
 })
 
 test('compact and restore are refused while one process has the database open twice, until it closes both', async () => {
-  const cwd = await folderOf(3)
+  const cwd = folderOf(3)
   expect(await run({ cwd, args: ['backup', 'saved.db'] })).toMatchObject({ code: 0 })
   const settings = { DATABASE_URL: join(cwd, 'data', 'users.db') }
   const first = await createUserRecords(settings)

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { createServer, request } from 'node:http'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test } from 'vitest'
-import { fillDatabase } from '../support/fill-users.ts'
+import { makeDatabaseIn } from '../support/databases.ts'
 import { readAllUsers } from '../support/json-requests.ts'
 import { listen } from '../support/listen.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
@@ -41,7 +41,7 @@ test.for(LANGUAGES)(
   async ({ language, command: [program, ...args], canRun }, { skip }) => {
     skip(!canRun, 'python3 with `requests` is not installed')
     const cwd = temporaryFolder()
-    await fillDatabase(cwd, 2500)
+    makeDatabaseIn(cwd, { users: 2500 })
     const { url, port } = await spawnService({ cwd, env: { TRUST_PROXY: '1' } })
     const emails = [...(await readAllUsers(url)).values()].map(line => JSON.parse(line).email)
     expect(emails).toHaveLength(2500)

@@ -1,8 +1,7 @@
 import { once } from 'node:events'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { fillDatabase } from '../support/fill-users.ts'
+import { makeDatabaseIn } from '../support/databases.ts'
 import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
 import { sendRaw } from '../support/raw-http.ts'
 import { CLOSING, requestBytes } from '../support/raw-request.ts'
@@ -14,10 +13,8 @@ const LIST = 'GET /users?per_page=1000'
 const STUCK_MS = 300
 
 test('a stop waits until a slow client has taken its whole answer', async () => {
-  const folder = temporaryFolder()
-  await fillDatabase(folder, 1000, 'x'.repeat(255))
-  const env = { DATABASE_URL: join(folder, 'data', 'users.db') }
-  const { port, stop, logLines } = await openTestApp({ env })
+  const DATABASE_URL = makeDatabaseIn(temporaryFolder(), { users: 1000, name: 'x'.repeat(255) })
+  const { port, stop, logLines } = await openTestApp({ env: { DATABASE_URL } })
   const [list] = await sendRaw(port, requestBytes(LIST, CLOSING)).ended
   const slow = sendRaw(port, '')
   slow.socket.pause()
@@ -39,10 +36,8 @@ test('a stop waits until a slow client has taken its whole answer', async () => 
 })
 
 test('a stop cuts off a stream of events whose client takes nothing', async () => {
-  const folder = temporaryFolder()
-  await fillDatabase(folder, 20_000, 'x'.repeat(255))
-  const env = { DATABASE_URL: join(folder, 'data', 'users.db') }
-  const { port, stop } = await openTestApp({ env })
+  const DATABASE_URL = makeDatabaseIn(temporaryFolder(), { users: 20_000, name: 'x'.repeat(255) })
+  const { port, stop } = await openTestApp({ env: { DATABASE_URL } })
   const stream = sendRaw(
     port,
     requestBytes('GET /users/changes', { Accept: 'text/event-stream' }),

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { type DatabaseOptions, makeDatabase } from '../faults/databases.ts'
+import { type DatabaseOptions, makeDatabase } from './databases.ts'
 import { temporaryFolder } from './open-test-app.ts'
 import { runCommand } from './run-command.ts'
 

@@ -5,8 +5,7 @@ import { readDatabaseOption } from '../../src/config/settings.ts'
 import { type CopyEnd, copyUsers } from '../../src/storage/copy-users.ts'
 import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 import { openCopyEnd } from '../../src/wiring/copy-databases.ts'
-import { rowsIn } from './databases.ts'
-import { fillWithUsers } from './fill-users.ts'
+import { makeDatabase, rowsIn } from './databases.ts'
 
 /** Why `copy` refuses a database, as a source or as a target. */
 export const REFUSALS = {
@@ -38,6 +37,7 @@ export function copiedContent(path: string): Record<string, unknown[]> {
 }
 
 const FILL_REST = `
+  PRAGMA journal_mode = WAL;
   UPDATE users SET password_digest = '$argon2id$v=19$' || id, name = 'Zoë "\\' || id || '😀' WHERE id % 3 = 0;
   UPDATE users SET name_lower = 'zoë "\\' || id || '😀' WHERE id % 3 = 0;
   UPDATE users SET updated_at = '2030-01-01T00:00:00.000Z' WHERE id % 4 = 0;
@@ -88,7 +88,7 @@ export async function makeCopySource(path: string, users = 25): Promise<void> {
     writeFileSync(path, bytes)
     return
   }
-  await fillWithUsers(path, users)
+  makeDatabase(path, { users })
   const database = new Database(path)
   database.exec(FILL_REST)
   const insertKey = database.prepare(INSERT_KEY)

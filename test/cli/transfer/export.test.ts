@@ -2,8 +2,7 @@ import { existsSync, linkSync, readdirSync, readFileSync, writeFileSync } from '
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
-import { modeOf } from '../../support/databases.ts'
-import { fillDatabase } from '../../support/fill-users.ts'
+import { makeDatabaseIn, modeOf } from '../../support/databases.ts'
 import { ask } from '../../support/json-requests.ts'
 import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
 import { runCommand } from '../../support/run-command.ts'
@@ -150,8 +149,8 @@ test.each<[args: string[], code: number, says: string]>([
 
 test('export of many users, while a service changes them, has each user once', async () => {
   const cwd = temporaryFolder()
-  await fillDatabase(cwd, 5000)
-  const service = await openTestApp({ env: { DATABASE_URL: join(cwd, 'data', 'users.db') } })
+  const DATABASE_URL = makeDatabaseIn(cwd, { users: 5000 })
+  const service = await openTestApp({ env: { DATABASE_URL } })
   let isDone = false
   const changing = (async () => {
     for (let id = 1; !isDone; id++) {

@@ -3,8 +3,7 @@ import { join } from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { connect } from '../../../src/storage/sqlite/connect.ts'
 import type { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
-import { makeDatabase } from '../../faults/databases.ts'
-import { emailsIn, execute, filesOf } from '../../support/databases.ts'
+import { emailsIn, execute, filesOf, makeDatabase } from '../../support/databases.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 
 const OLD_USERS = 7

@@ -4,8 +4,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { openSqlite } from '../../../src/storage/sqlite/open-sqlite.ts'
 import type { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import { copyHalfWritten, PAGE_BYTES } from '../../support/damage.ts'
-import { modeOf } from '../../support/databases.ts'
-import { fillWithUsers } from '../../support/fill-users.ts'
+import { makeDatabase, modeOf } from '../../support/databases.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 
 const newPath = () => join(temporaryFolder(), 'users.db')
@@ -45,7 +44,7 @@ test.each([
 
 test('openSqlite rejects a database that was cut short while it has writes in its WAL', async () => {
   const path = newPath()
-  await fillWithUsers(path, 1000)
+  makeDatabase(path, { users: 1000 })
   insertUser(await open(path), 'last@x.co')
   truncateSync(path, 20 * PAGE_BYTES)
   const before = readFileSync(path, 'latin1')

@@ -8,18 +8,18 @@ import { createReadView } from '../../../src/storage/sqlite/read-view.ts'
 import type { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import { createSqliteUserLists } from '../../../src/storage/sqlite/sqlite-user-lists.ts'
 import type { UserQuery } from '../../../src/users/user-repository.ts'
-import { fillWithUsers } from '../../support/fill-users.ts'
+import { makeDatabase } from '../../support/databases.ts'
 import { temporaryFolder } from '../../support/open-test-app.ts'
 import { ALL, at, idsOfWhole } from '../../support/user-scan.ts'
 
 const USERS = 3000
 
-const COMMON = { ...ALL, words: ['name'] }
+const COMMON = { ...ALL, words: ['filled'] }
 
 /** Sorted and counted. */
 const NAMED: UserQuery = {
   ...ALL,
-  filters: { updated_after: at(-1) },
+  filters: { updated_after: '2000-01-01T00:00:00.000Z' },
   sort: { by: 'name', descending: false },
 }
 
@@ -178,7 +178,7 @@ async function firstOf(
 
 async function openManyUsers(): Promise<Database> {
   const path = join(temporaryFolder(), 'users.db')
-  await fillWithUsers(path, USERS)
+  makeDatabase(path, { users: USERS })
   const database = await openSqlite({ path, now: Date.now })
   onTestFinished(() => void database.close())
   return database
