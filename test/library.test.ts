@@ -17,7 +17,7 @@ import {
 } from '../src/library.ts'
 import { addKey } from './support/api-keys.ts'
 import { newUserBody } from './support/builders.ts'
-import { countUsers } from './support/count-users.ts'
+import { countUsers } from './support/many-users.ts'
 import { execute } from './support/databases.ts'
 import { listen } from './support/listen.ts'
 import { temporaryFolder } from './support/open-test-app.ts'

@@ -8,8 +8,7 @@ import {
   type UserQuery,
   type UserRepository,
 } from '../../src/users/user-repository.ts'
-import { among } from '../support/among.ts'
-import { createUser } from '../support/create-user.ts'
+import { among, createUser } from '../support/create-user.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { openStored } from '../support/stored.ts'
 import { positionOf, type ShownUser, SORTS } from '../support/user-order.ts'

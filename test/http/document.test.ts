@@ -14,8 +14,7 @@ import {
   followReferences,
 } from '../support/described-interface.ts'
 import { openTestApp } from '../support/open-test-app.ts'
-import type { RawAnswer } from '../support/raw-http.ts'
-import { AS_JSON, askRaw, CHUNKED, type RawHeaders } from '../support/raw-request.ts'
+import { AS_JSON, askRaw, CHUNKED, type RawAnswer, type RawHeaders } from '../support/raw-http.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 import { executeSql } from '../support/sql.ts'
 

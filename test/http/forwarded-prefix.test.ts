@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { createUserRecords, type UserRecordsSettings } from '../../src/library.ts'
 import { newUserBody } from '../support/builders.ts'
 import { listen } from '../support/listen.ts'
-import { AS_JSON, askRaw } from '../support/raw-request.ts'
+import { AS_JSON, askRaw } from '../support/raw-http.ts'
 
 const ACCOUNTS = '/accounts'
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
-import { askRaw } from '../support/raw-request.ts'
+import { askRaw } from '../support/raw-http.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 
 const JSON_TYPE = 'application/json'

@@ -9,7 +9,7 @@ import {
   CHUNKED,
   inChunks,
   type RawHeaders,
-} from '../support/raw-request.ts'
+} from '../support/raw-http.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 
 /** Ways to break a request, to be combined. */

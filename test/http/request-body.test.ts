@@ -2,19 +2,20 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { brotliCompressSync, constants, deflateSync, gzipSync } from 'node:zlib'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { beginPost } from '../support/begin-post.ts'
-import { newUserBody } from '../support/builders.ts'
-import { openTestApp } from '../support/open-test-app.ts'
-import { type RawAnswer, sendRaw } from '../support/raw-http.ts'
 import {
   AS_JSON,
   askRaw,
+  beginPost,
   CHUNKED,
   CLOSING,
   inChunks,
+  type RawAnswer,
   type RawHeaders,
   requestBytes,
-} from '../support/raw-request.ts'
+  sendRaw,
+} from '../support/raw-http.ts'
+import { newUserBody } from '../support/builders.ts'
+import { openTestApp } from '../support/open-test-app.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 
 const CREATE = 'POST /users'

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { BanRule, TrackRule } from '../../src/limits/kinds/define-limits.ts'
 import { ANN, BOB, HOUR, MINUTE, shareLimitedApp } from '../support/limited-app.ts'
-import { sendRaw } from '../support/raw-http.ts'
-import { requestBytes } from '../support/raw-request.ts'
+import { requestBytes, sendRaw } from '../support/raw-http.ts'
 import { selectRows } from '../support/sql.ts'
 import { until, untilPasses } from '../support/until.ts'
 

@@ -12,8 +12,7 @@ import {
   SECOND,
 } from '../support/limited-app.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
-import { sendRaw } from '../support/raw-http.ts'
-import { CLOSING, requestBytes } from '../support/raw-request.ts'
+import { CLOSING, requestBytes, sendRaw } from '../support/raw-http.ts'
 
 const GUIDE = readFileSync(new URL('../../docs/limits.md', import.meta.url), 'utf8')
 

@@ -3,8 +3,7 @@ import { runInNewContext } from 'node:vm'
 import { expect, test } from 'vitest'
 import type { LimitsFile } from '../../src/limits/kinds/define-limits.ts'
 import { openLimitedApp } from '../support/limited-app.ts'
-import { sendRaw } from '../support/raw-http.ts'
-import { CLOSING, type RawHeaders, requestBytes } from '../support/raw-request.ts'
+import { CLOSING, type RawHeaders, requestBytes, sendRaw } from '../support/raw-http.ts'
 
 setFlagsFromString('--expose-gc')
 const collectGarbage = runInNewContext('gc')

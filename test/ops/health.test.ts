@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { createReadinessCheck } from '../../src/ops/health.ts'
-import { beginPost } from '../support/begin-post.ts'
+import { beginPost } from '../support/raw-http.ts'
 import { openManagedApp, shareManagedApp } from '../support/management-requests.ts'
 import { openTestApp } from '../support/open-test-app.ts'
 import { executeSql } from '../support/sql.ts'

@@ -17,10 +17,9 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { z } from 'zod'
 import { type Environment, loadConfig } from '../../src/config/settings.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
-import { canRunAsNobody } from '../support/other-user.ts'
 import { NO_DOTENV } from '../support/problems-of.ts'
 import { PROJECT, readProject } from '../support/project.ts'
-import { owner } from '../support/unprivileged-user.ts'
+import { canRunAsNobody, owner } from '../support/unprivileged-user.ts'
 
 function readYaml(path: string) {
   const { data, diagnostics } = parsers.Yaml.parse(readProject(path))
@@ -75,7 +74,7 @@ describe('the Dockerfile', () => {
     })
   })
 
-  test.skipIf(!canRunAsNobody)(
+  test.skipIf(!canRunAsNobody())(
     'makes an image that serves as another user from files it may not write, healthy while it does, and ends on SIGTERM',
     async () => {
       const root = temporaryFolder()

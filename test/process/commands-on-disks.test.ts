@@ -20,12 +20,11 @@ import {
 } from '../support/databases.ts'
 import { createFailingDisk, type DiskFaults } from '../support/failing-disk.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
-import { canRunAsNobody } from '../support/other-user.ts'
 import { canFailDisks } from '../support/programs.ts'
 import { runCommand } from '../support/run-command.ts'
 import { MAIN, run, spawnService } from '../support/spawn-service.ts'
 import { ndjson, rejectsIn, usersIn } from '../support/transfer.ts'
-import { NOBODY, owner } from '../support/unprivileged-user.ts'
+import { canRunAsNobody, NOBODY, owner } from '../support/unprivileged-user.ts'
 
 /** A database of which two thirds are free space, a backup of another one, and the empty folder `disk`. */
 function place({ users = 300, mode = 'WAL' } = {}) {
@@ -166,7 +165,7 @@ test.skipIf(!canMount)('a disk that is mounted read-only is named', () => {
   expect([status, stderr]).toEqual([1, `DATABASE_URL was "disk/new.db": ${why}\n`])
 })
 
-describe.skipIf(!canRunAsNobody)('without write permission', () => {
+describe.skipIf(!canRunAsNobody())('without write permission', () => {
   const CANNOT = /^DATABASE_URL was [^\n]+ it cannot be written: give the user of this process/
 
   test.each<[args: string, modes: Readonly<Record<string, number>>, line: RegExp]>([

@@ -4,13 +4,20 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { expect, onTestFinished, test } from 'vitest'
-import { beginPost } from '../support/begin-post.ts'
+import {
+  AS_JSON,
+  askAndClose,
+  beginPost,
+  CLOSING,
+  type RawAnswer,
+  type RawExchange,
+  requestBytes,
+  sendRaw,
+} from '../support/raw-http.ts'
 import { newUserBody } from '../support/builders.ts'
 import { rowsIn } from '../support/databases.ts'
 import { ask } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
-import { type RawAnswer, type RawExchange, sendRaw } from '../support/raw-http.ts'
-import { AS_JSON, askAndClose, CLOSING, requestBytes } from '../support/raw-request.ts'
 import { managementUrlOf } from '../support/service-pair.ts'
 import {
   linesOf,

@@ -1,8 +1,13 @@
 import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp } from '../support/open-test-app.ts'
-import { sendRaw } from '../support/raw-http.ts'
-import { askAndClose, CLOSING, type RawHeaders, requestBytes } from '../support/raw-request.ts'
+import {
+  askAndClose,
+  CLOSING,
+  type RawHeaders,
+  requestBytes,
+  sendRaw,
+} from '../support/raw-http.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 
 /** Texts that would end a line, control a terminal or look like a line of the log. */

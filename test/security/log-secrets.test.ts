@@ -2,7 +2,7 @@ import { gzipSync } from 'node:zlib'
 import { hashSync } from '@node-rs/bcrypt'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { openTestApp } from '../support/open-test-app.ts'
-import { AS_JSON, askAndClose, type RawHeaders } from '../support/raw-request.ts'
+import { AS_JSON, askAndClose, type RawHeaders } from '../support/raw-http.ts'
 import { executeSql, holdWrites } from '../support/sql.ts'
 
 /** Each value is unique. None may leave the process except in the response to its client. */

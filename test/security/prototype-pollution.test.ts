@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp } from '../support/open-test-app.ts'
-import { AS_JSON } from '../support/raw-request.ts'
+import { AS_JSON } from '../support/raw-http.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 
 const PROTOTYPES = [Object.prototype, Array.prototype, Function.prototype, String.prototype]

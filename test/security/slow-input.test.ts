@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
-import { sendRaw } from '../support/raw-http.ts'
-import { AS_JSON, type RawHeaders, requestBytes } from '../support/raw-request.ts'
+import { AS_JSON, type RawHeaders, requestBytes, sendRaw } from '../support/raw-http.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 
 /** The largest size of one header, with room for the others. */

@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp } from '../support/open-test-app.ts'
-import { sendRaw } from '../support/raw-http.ts'
-import { requestBytes } from '../support/raw-request.ts'
+import { requestBytes, sendRaw } from '../support/raw-http.ts'
 
 /** A rule that blocks the event loop for longer than requests are served at a time. */
 const BLOCKING = `{ blocklist: [{ name: 'blocking', match: () => {

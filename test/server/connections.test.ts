@@ -3,11 +3,9 @@ import { connect, createServer, type Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { addConnection, type Connections, closeStalled } from '../../src/server/connections.ts'
-import { beginPost } from '../support/begin-post.ts'
+import { beginPost, type RawExchange, requestBytes, sendRaw } from '../support/raw-http.ts'
 import { listen } from '../support/listen.ts'
 import { openTestApp } from '../support/open-test-app.ts'
-import { type RawExchange, sendRaw } from '../support/raw-http.ts'
-import { requestBytes } from '../support/raw-request.ts'
 
 const MAX_CONNECTIONS = 5
 

@@ -2,10 +2,16 @@ import { once } from 'node:events'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
-import { countUsers } from '../support/count-users.ts'
+import { countUsers } from '../support/many-users.ts'
 import { openTestApp } from '../support/open-test-app.ts'
-import { type RawExchange, sendRaw } from '../support/raw-http.ts'
-import { AS_JSON, CHUNKED, CLOSING, requestBytes } from '../support/raw-request.ts'
+import {
+  AS_JSON,
+  CHUNKED,
+  CLOSING,
+  type RawExchange,
+  requestBytes,
+  sendRaw,
+} from '../support/raw-http.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 import { holdWrites } from '../support/sql.ts'
 

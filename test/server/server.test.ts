@@ -3,8 +3,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
-import { type RawAnswer, type RawExchange, sendRaw } from '../support/raw-http.ts'
-import { AS_JSON, requestBytes } from '../support/raw-request.ts'
+import {
+  AS_JSON,
+  type RawAnswer,
+  type RawExchange,
+  requestBytes,
+  sendRaw,
+} from '../support/raw-http.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 import { holdWrites } from '../support/sql.ts'
 import { until, untilPasses } from '../support/until.ts'

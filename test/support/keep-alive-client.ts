@@ -1,6 +1,5 @@
 import { connect } from 'node:net'
-import { parseAnswers, type RawAnswer } from './raw-http.ts'
-import { AS_JSON, requestBytes } from './raw-request.ts'
+import { AS_JSON, parseAnswers, type RawAnswer, requestBytes } from './raw-http.ts'
 
 export interface Asked {
   readonly method: string

@@ -27,3 +27,9 @@ export async function createMany(
 
 /** An end of names with which a list of 12,000 users is more than the service and the system hold for a client that reads nothing. */
 export const LONG_END = '€'.repeat(250)
+
+/** How many users there are. */
+export async function countUsers({ http }: Pick<TestApp, 'http'>): Promise<number> {
+  const { headers } = await http.get('/users?per_page=1&count=true')
+  return Number(headers['x-total-count'])
+}

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
-import { countUsers } from '../support/count-users.ts'
+import { countUsers } from '../support/many-users.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { parseMetrics } from '../support/metrics-text.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'

@@ -7,7 +7,7 @@ import { parseDigest } from '../../src/users/passwords/parse-digest.ts'
 import type { UserRepository } from '../../src/users/user-repository.ts'
 import { createUserRules } from '../../src/users/user-schemas.ts'
 import { createUserService } from '../../src/users/user-service.ts'
-import { among } from '../support/among.ts'
+import { among } from '../support/create-user.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openSqliteStored } from '../support/stored.ts'
 

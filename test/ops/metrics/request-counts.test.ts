@@ -4,14 +4,14 @@ import { unknownKey } from '../../support/api-keys.ts'
 import { newUserBody } from '../../support/builders.ts'
 import { type ManagedApp, openManagedApp } from '../../support/management-requests.ts'
 import { type Metrics, parseMetrics } from '../../support/metrics-text.ts'
-import { sendRaw } from '../../support/raw-http.ts'
 import {
   AS_JSON,
   askAndClose,
   CLOSING,
   type RawHeaders,
   requestBytes,
-} from '../../support/raw-request.ts'
+  sendRaw,
+} from '../../support/raw-http.ts'
 import { untilPasses } from '../../support/until.ts'
 
 const DURATION = 'http_request_duration_seconds'
