@@ -1,9 +1,8 @@
 import { spawn, spawnSync } from 'node:child_process'
-import { once } from 'node:events'
 import { copyFileSync, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { describe, expect, onTestFinished, test } from 'vitest'
-import { cleanUpAfter } from '../support/clean-up-after.ts'
+import { describe, expect, test } from 'vitest'
+import { endWithTest } from '../support/clean-up-after.ts'
 import { byEngine } from '../support/engine.ts'
 import { findFreePort } from '../support/free-port.ts'
 import { ask } from '../support/json-requests.ts'
@@ -155,12 +154,7 @@ async function startPrometheus(target: string) {
   const args = ['--config.file=prometheus.yml', ...options, `--web.listen-address=${host}`]
   const log = join(cwd, 'prometheus.log')
   const server = spawn('prometheus', args, { cwd, stdio: ['ignore', 'ignore', openSync(log, 'w')] })
-  const end = cleanUpAfter('cat > /dev/null; kill -KILL "$1"', String(server.pid))
-  onTestFinished(async () => {
-    server.kill('SIGKILL')
-    if (server.exitCode === null) await once(server, 'exit')
-    end()
-  })
+  endWithTest(server)
   await until(() => {
     if (server.exitCode !== null) throw new Error(readFileSync(log, 'utf8'))
     const ready = fetch(`http://${host}/-/ready`)

@@ -1,8 +1,7 @@
 import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { onTestFinished } from 'vitest'
+import { endWithTest } from './clean-up-after.ts'
 import { findFreePort } from './free-port.ts'
 import { temporaryFolder } from './open-test-app.ts'
 import { connectToPostgres } from './postgres-databases.ts'
@@ -37,10 +36,7 @@ default_pool_size = ${size}
 `,
   )
   const child = spawn('pgbouncer', [configuration], { stdio: 'ignore', ...owner })
-  onTestFinished(async () => {
-    child.kill('SIGKILL')
-    if (child.exitCode === null) await once(child, 'exit')
-  })
+  endWithTest(child)
   const url = new URL(databaseUrl)
   url.host = `127.0.0.1:${listenPort}`
   const client = await untilPasses(() => connectToPostgres(url.href))

@@ -4,6 +4,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { endWithTests } from './clean-up-after.ts'
 import { findFreePort } from './free-port.ts'
 import { until } from './until.ts'
 
@@ -18,15 +19,6 @@ export interface RedisServerOptions {
 
 export type RedisServer = Awaited<ReturnType<typeof startRedis>>
 
-/** Ends the server when its own input ends, which is when the process of the tests ends. */
-const RUN = `
-  exec 3<&0
-  redis-server "$@" > /dev/null 2>&1 &
-  id=$!
-  echo $id
-  (cat <&3 > /dev/null; kill -KILL $id 2> /dev/null) > /dev/null &
-  wait $id`
-
 /** A node of a Cluster also listens on this port more than its own. */
 const CLUSTER_PORT_OFFSET = 10_000
 
@@ -39,7 +31,7 @@ export async function startRedis(options: RedisServerOptions = {}) {
   const folder = mkdtempSync(join(tmpdir(), 'user-records-redis-'))
   const secret = password === undefined ? [] : ['--requirepass', password]
   let port = 0
-  let running: { readonly shell: ChildProcess; readonly id: number } | undefined
+  let running: ChildProcess | undefined
 
   /** Runs a command with redis-cli, and returns what it prints. */
   async function command(...words: readonly string[]): Promise<string> {
@@ -54,19 +46,18 @@ export async function startRedis(options: RedisServerOptions = {}) {
     const ports =
       tls === undefined ? ['--port', `${port}`] : ['--port', '0', '--tls-port', `${port}`]
     const settings = ['--bind', '127.0.0.1', '--dir', folder, '--save', '', ...ports]
-    const shell = spawn('sh', ['-c', RUN, 'sh', ...settings, ...secret, ...args], {
-      stdio: ['pipe', 'pipe', 'ignore'],
+    const server = spawn('redis-server', [...settings, ...secret, ...args], {
+      stdio: 'ignore',
       // Ctrl-C is for the tests, which then stop the server.
       detached: true,
     })
-    shell.once('exit', () => shell.stdin.end())
-    const [id] = await once(shell.stdout, 'data')
-    running = { shell, id: Number(id) }
+    endWithTests(server)
+    running = server
     return until(async () => {
-      if (shell.exitCode !== null) return 'ended'
+      if (server.exitCode !== null) return 'ended'
       // It may be another server that has the port.
       const answer = await command('INFO', 'server').catch(() => '')
-      return answer.includes(`process_id:${Number(id)}\r`) && 'runs'
+      return answer.includes(`process_id:${server.pid}\r`) && 'runs'
     }).then(state => state === 'runs')
   }
 
@@ -82,15 +73,10 @@ export async function startRedis(options: RedisServerOptions = {}) {
 
   /** Kills it, and with it all that it keeps. */
   async function stop(): Promise<void> {
-    if (running === undefined) return
-    const { shell } = running
+    const server = running
     running = undefined
-    shell.stdin?.end()
-    if (shell.exitCode === null) await once(shell, 'exit')
-  }
-
-  function signal(name: NodeJS.Signals): void {
-    if (running !== undefined) process.kill(running.id, name)
+    if (server === undefined || !server.kill('SIGKILL')) return
+    await once(server, 'exit')
   }
 
   await startAnywhere()
@@ -102,8 +88,8 @@ export async function startRedis(options: RedisServerOptions = {}) {
     start,
     stop,
     /** It then accepts connections and never answers. */
-    freeze: () => signal('SIGSTOP'),
-    thaw: () => signal('SIGCONT'),
+    freeze: () => running?.kill('SIGSTOP'),
+    thaw: () => running?.kill('SIGCONT'),
     /** Kills it and deletes its files. */
     remove: async (): Promise<void> => {
       await stop()

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll } from 'vitest'
-import { cleanUpAfter } from './clean-up-after.ts'
+import { endWithTests } from './clean-up-after.ts'
 import { engine } from './engine.ts'
 import { findManagementUrl } from './open-test-app.ts'
 import { createPostgresDatabase } from './postgres-databases.ts'
@@ -34,8 +34,7 @@ export function useServicePair({ limits = {}, env = () => ({}) }: ServicePairOpt
       TRUST_PROXY: '1',
     }
     const service = await spawnService({ cwd, env: { ...settings, ...env() }, outlivesTest: true })
-    const end = cleanUpAfter('cat > /dev/null; kill -KILL "$1"', String(service.process.pid))
-    service.process.once('exit', end)
+    endWithTests(service.process)
     return service
   }
 

@@ -1,9 +1,7 @@
 import { spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { onTestFinished } from 'vitest'
-import { cleanUpAfter } from './clean-up-after.ts'
+import { endWithTest } from './clean-up-after.ts'
 import { findFreePort } from './free-port.ts'
 import { temporaryFolder } from './open-test-app.ts'
 import { until } from './until.ts'
@@ -23,12 +21,7 @@ export async function startNginx(siteOn: (port: number) => string): Promise<numb
   )
   mkdirSync(join(folder, 'client_body'))
   const nginx = spawn('nginx', ['-p', folder, '-c', 'nginx.conf'], { stdio: 'ignore' })
-  const end = cleanUpAfter('cat > /dev/null; kill -KILL "$1"', String(nginx.pid))
-  onTestFinished(async () => {
-    nginx.kill('SIGTERM')
-    if (nginx.exitCode === null) await once(nginx, 'exit')
-    end()
-  })
+  endWithTest(nginx)
   await until(async () => {
     if (nginx.exitCode !== null) throw new Error(readFileSync(join(folder, 'error.log'), 'utf8'))
     return fetch(`http://127.0.0.1:${port}/livez`).then(
