@@ -1,18 +1,15 @@
 import { execFile, spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
-import { createServer, request } from 'node:http'
+import { createServer } from 'node:http'
 import { promisify } from 'node:util'
+import express from 'express'
 import { expect, onTestFinished, test } from 'vitest'
+import { createUserRecords } from '../../src/library.ts'
 import { makeDatabaseIn } from '../support/databases.ts'
 import { readAllUsers } from '../support/json-requests.ts'
 import { listen } from '../support/listen.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { firstBlock } from '../support/packed-package.ts'
-import { spawnService } from '../support/spawn-service.ts'
-
-const PAGE = readFileSync(new URL('../../docs/lists.md', import.meta.url), 'utf8')
-
-const PREFIX = '/accounts'
+import { readProject } from '../support/project.ts'
 
 const canImportRequests = spawnSync('python3', ['-c', 'import requests']).status === 0
 
@@ -21,32 +18,20 @@ const LANGUAGES = [
   { language: 'python', command: ['python3', '-c'], canRun: canImportRequests },
 ] as const
 
-/** A proxy that removes a prefix from paths. Returns its address. */
-async function startPrefixProxy(port: number): Promise<string> {
-  const server = createServer(({ method, url = '', headers }, response) => {
-    const path = url.slice(PREFIX.length)
-    const sent = { ...headers, 'X-Forwarded-Prefix': PREFIX }
-    request({ port, method, path, headers: sent }, answer => {
-      response.writeHead(answer.statusCode ?? 0, answer.headers)
-      answer.pipe(response)
-    }).end()
-  })
-  const own = await listen(server)
-  onTestFinished(() => server.closeAllConnections())
-  return `http://127.0.0.1:${own}${PREFIX}`
-}
-
 test.for(LANGUAGES)(
   'the loop of docs/lists.md in $language prints every user once, also behind a prefix',
   async ({ language, command: [program, ...args], canRun }, { skip }) => {
     skip(!canRun, 'python3 with `requests` is not installed')
-    const cwd = temporaryFolder()
-    makeDatabaseIn(cwd, { users: 2500 })
-    const { url, port } = await spawnService({ cwd, env: { TRUST_PROXY: '1' } })
+    const DATABASE_URL = makeDatabaseIn(temporaryFolder(), { users: 2500 })
+    const { app, close } = await createUserRecords({ DATABASE_URL })
+    onTestFinished(close)
+    const port = await listen(createServer(express().use('/accounts', app).use(app)))
+    const url = `http://127.0.0.1:${port}`
     const emails = [...(await readAllUsers(url)).values()].map(line => JSON.parse(line).email)
     expect(emails).toHaveLength(2500)
-    for (const address of [url, await startPrefixProxy(port)]) {
-      const code = firstBlock(PAGE, language).replace('http://127.0.0.1:3000', address)
+    for (const address of [url, `${url}/accounts`]) {
+      const loop = firstBlock(readProject('docs/lists.md'), language)
+      const code = loop.replace('http://127.0.0.1:3000', address)
       const { stdout } = await promisify(execFile)(program, [...args, code])
       expect(stdout.trim().split('\n')).toEqual(emails)
     }

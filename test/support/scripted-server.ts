@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
+import { text } from 'node:stream/consumers'
 import { onTestFinished } from 'vitest'
-import { collect } from './collect.ts'
 import { listen } from './listen.ts'
 import type { AtEnd } from './open-test-app.ts'
 
@@ -26,9 +26,8 @@ export async function openScriptedServer(
 ): Promise<ScriptedServer> {
   const requests: ReceivedRequest[] = []
   const server = createServer(async (request, response) => {
-    const body = Buffer.concat(await collect<Buffer>(request)).toString()
     const { method, url: path, headers } = request
-    const received = { method, path, headers, body }
+    const received = { method, path, headers, body: await text(request) }
     requests.push(received)
     const step = steps[Math.min(requests.length, steps.length) - 1]
     step?.(response, received)

@@ -1,10 +1,8 @@
-import { createServer, type ServerResponse } from 'node:http'
+import type { ServerResponse } from 'node:http'
 import { Webhook } from 'standardwebhooks'
-import { onTestFinished } from 'vitest'
-import { collect } from './collect.ts'
-import { listen } from './listen.ts'
 import { temporaryFolder } from './open-test-app.ts'
 import { runCommand } from './run-command.ts'
+import { openScriptedServer, type Step } from './scripted-server.ts'
 
 export interface Entry {
   readonly id: number
@@ -27,18 +25,15 @@ export type Answer = (response: ServerResponse, posted: Posted) => void
 export async function openReceiver(answer: Answer = response => response.writeHead(204).end()) {
   const posted: Posted[] = []
   let answering = answer
-  const server = createServer(async (request, response) => {
-    const text = Buffer.concat(await collect<Buffer>(request)).toString()
+  const take: Step = (response, { method, path: url, body: text, ...request }) => {
     const headers = request.headers as Record<string, string>
-    const { method, url } = request
     const received = { method, url, headers, text, body: JSON.parse(text) }
     posted.push(received)
     answering(response, received)
-  })
-  const port = await listen(server)
-  onTestFinished(() => server.closeAllConnections())
+  }
+  const { url } = await openScriptedServer([take])
   return {
-    url: `http://127.0.0.1:${port}`,
+    url,
     posted,
     /** From now on it answers so. */
     answerWith: (next: Answer) => {
