@@ -17,9 +17,9 @@ import {
 } from '../src/library.ts'
 import { addKey } from './support/api-keys.ts'
 import { newUserBody } from './support/builders.ts'
-import { countUsers } from './support/many-users.ts'
 import { execute } from './support/databases.ts'
 import { listen } from './support/listen.ts'
+import { countUsers } from './support/many-users.ts'
 import { temporaryFolder } from './support/open-test-app.ts'
 import { sendRaw } from './support/raw-http.ts'
 

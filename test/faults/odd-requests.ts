@@ -296,10 +296,7 @@ export function oddRequests({ paths, tags }: OddOptions): fc.Arbitrary<OddReques
   const almostRight = fc
     .record({
       method: oneOf(METHODS),
-      path: fc.oneof(
-        { weight: 9, arbitrary: fc.constantFrom(...PATHS, ...paths) },
-        fc.webPath(),
-      ),
+      path: fc.oneof({ weight: 9, arbitrary: fc.constantFrom(...PATHS, ...paths) }, fc.webPath()),
       query: mostly(fc.constant(''), query, query, query),
       version: mostly(
         fc.constant('HTTP/1.1'),

@@ -2,6 +2,8 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { brotliCompressSync, constants, deflateSync, gzipSync } from 'node:zlib'
 import { describe, expect, onTestFinished, test } from 'vitest'
+import { newUserBody } from '../support/builders.ts'
+import { openTestApp } from '../support/open-test-app.ts'
 import {
   AS_JSON,
   askRaw,
@@ -14,8 +16,6 @@ import {
   requestBytes,
   sendRaw,
 } from '../support/raw-http.ts'
-import { newUserBody } from '../support/builders.ts'
-import { openTestApp } from '../support/open-test-app.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 
 const CREATE = 'POST /users'

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest'
 import { createReadinessCheck } from '../../src/ops/health.ts'
-import { beginPost } from '../support/raw-http.ts'
 import { openManagedApp, shareManagedApp } from '../support/management-requests.ts'
 import { openTestApp } from '../support/open-test-app.ts'
+import { beginPost } from '../support/raw-http.ts'
 import { executeSql } from '../support/sql.ts'
 import { untilPasses } from '../support/until.ts'
 

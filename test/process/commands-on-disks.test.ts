@@ -11,13 +11,7 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { describe, expect, test } from 'vitest'
-import {
-  emailsIn,
-  execute,
-  filesOf,
-  makeDatabase,
-  makeDatabaseIn,
-} from '../support/databases.ts'
+import { emailsIn, execute, filesOf, makeDatabase, makeDatabaseIn } from '../support/databases.ts'
 import { createFailingDisk, type DiskFaults } from '../support/failing-disk.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { canFailDisks } from '../support/programs.ts'
@@ -173,7 +167,11 @@ describe.skipIf(!canRunAsNobody())('without write permission', () => {
     ['serve --port 0', { 'data/users.db': 0o444 }, CANNOT],
     ['restore copy.db', { data: 0o555 }, CANNOT],
     ['compact', { data: 0o555, 'data/users.db': 0o444 }, CANNOT],
-    ['backup disk/copy.db', { disk: 0o555 }, /^".*disk\/copy\.db": it cannot be written: .*\(EACCES\)/],
+    [
+      'backup disk/copy.db',
+      { disk: 0o555 },
+      /^".*disk\/copy\.db": it cannot be written: .*\(EACCES\)/,
+    ],
   ])('%s with %j fails with one line', async (args, modes, line) => {
     const { cwd, path } = place({ users: 7 })
     for (const name of ['', 'data', 'data/users.db', 'copy.db', 'disk']) {

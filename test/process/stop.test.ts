@@ -4,6 +4,10 @@ import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Readable } from 'node:stream'
 import { expect, onTestFinished, test } from 'vitest'
+import { newUserBody } from '../support/builders.ts'
+import { rowsIn } from '../support/databases.ts'
+import { ask } from '../support/json-requests.ts'
+import { temporaryFolder } from '../support/open-test-app.ts'
 import {
   AS_JSON,
   askAndClose,
@@ -14,10 +18,6 @@ import {
   requestBytes,
   sendRaw,
 } from '../support/raw-http.ts'
-import { newUserBody } from '../support/builders.ts'
-import { rowsIn } from '../support/databases.ts'
-import { ask } from '../support/json-requests.ts'
-import { temporaryFolder } from '../support/open-test-app.ts'
 import { managementUrlOf } from '../support/service-pair.ts'
 import {
   linesOf,

@@ -3,9 +3,9 @@ import { connect, createServer, type Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { addConnection, type Connections, closeStalled } from '../../src/server/connections.ts'
-import { beginPost, type RawExchange, requestBytes, sendRaw } from '../support/raw-http.ts'
 import { listen } from '../support/listen.ts'
 import { openTestApp } from '../support/open-test-app.ts'
+import { beginPost, type RawExchange, requestBytes, sendRaw } from '../support/raw-http.ts'
 
 const MAX_CONNECTIONS = 5
 

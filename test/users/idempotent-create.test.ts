@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
-import { countUsers } from '../support/many-users.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
+import { countUsers } from '../support/many-users.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 import { selectRows } from '../support/sql.ts'

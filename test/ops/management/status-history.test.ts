@@ -1,9 +1,9 @@
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { ServiceStatus } from '../../../src/ops/management/service-status.ts'
 import type { HistorySample } from '../../../src/ops/management/status-history.ts'
-import { beginPost, CLOSING } from '../../support/raw-http.ts'
 import { createFakeClock } from '../../support/fake-clock.ts'
 import { openLimitedApp } from '../../support/limited-app.ts'
+import { beginPost, CLOSING } from '../../support/raw-http.ts'
 import { until } from '../../support/until.ts'
 
 const MINUTE_MS = 60_000
