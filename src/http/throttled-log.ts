@@ -2,7 +2,7 @@ import type { Logger } from 'pino'
 import { ownCopy } from '../platform/memoize.ts'
 
 /** A log line that clients can cause. */
-interface ThrottledLine {
+export interface ThrottledLine {
   readonly level: 'info' | 'warn' | 'error'
   readonly message: string
   /** Lines of one source are throttled together: usually those of one rule. */
