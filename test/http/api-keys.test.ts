@@ -130,6 +130,8 @@ describe('without a key', () => {
       expect([path, ...statuses]).toEqual([path, 200, 200, 204, 405])
       expect(await statusOf(app, `GET ${path}`, 'Bearer nonsense')).toBe(200)
     }
+    const { message } = (await app.http.get('/').expect(200)).body
+    expect(message).toMatch(/ need an API key: "Authorization: Bearer KEY"\.$/)
     const { text: page } = await app.http.get('/docs').expect(200)
     const [, file] = /src="(docs\/[^"]+)"/.exec(page) ?? []
     expect(await statusOf(app, `GET /${file}`)).toBe(200)

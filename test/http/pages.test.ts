@@ -30,8 +30,6 @@ const TYPES: Readonly<Record<string, string>> = {
 
 const app = shareTestApp({ users: [newUserBody({ name: 'José' })] })
 
-const keyed = shareTestApp({ keys: [] })
-
 /** The folder of the files that the page of `GET /docs` loads, such as `/docs/0123456789abcdef`. */
 let folder: string
 
@@ -111,11 +109,6 @@ test('GET / answers 200 also without a database, and says so in its JSON', async
   await getPage(own).expect(200)
   await executeSql(own.databaseUrl, 'ALTER TABLE elsewhere RENAME TO users')
   expect((await own.http.get('/').expect(200)).body.status).toBe('ok')
-})
-
-test('the JSON of GET / says that a key is required', async () => {
-  const { body } = await keyed.http.get('/').expect(200)
-  expect(body.message).toMatch(/ need an API key: "Authorization: Bearer KEY"\.$/)
 })
 
 test('GET / and GET /docs load only files of this service, each of which may be cached forever', async () => {

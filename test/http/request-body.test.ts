@@ -100,7 +100,9 @@ test.each([
 test.each<RawHeaders>([
   {},
   ...[
+    // What a page of another origin may send without a preflight: the Fetch Standard, "CORS-safelisted request-header".
     ...['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x'],
+    'text/plain; application/json',
     ...['application/problem+json', 'application/jsonp', 'application/json, text/plain'],
     ...['application/ json', 'json', '*/*', 'application/json; charset="utf-8'],
     ...['application/json;CHARSET="ISO-8859-1"', 'application/json; charset=utf-16'],

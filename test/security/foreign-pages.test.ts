@@ -3,25 +3,7 @@ import { newUserBody } from '../support/builders.ts'
 import { sendRaw } from '../support/raw-http.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 
-const PAGE = 'https://evil.example'
-
-const open = shareTestApp({ env: { CORS_ORIGINS: '*' } })
-
 const app = shareTestApp()
-
-// What a page may send without a preflight: the Fetch Standard, "CORS-safelisted request-header".
-test.each([
-  ...['text/plain', 'text/plain; application/json', 'application/x-www-form-urlencoded'],
-  ...['multipart/form-data; boundary=x', undefined],
-])('POST /users from a page of another origin as %s is 415 and creates no user', async type => {
-  const response = await fetch(`${open.url}/users`, {
-    method: 'POST',
-    headers: { Origin: PAGE, ...(type && { 'Content-Type': type }) },
-    body: Buffer.from(JSON.stringify(newUserBody())),
-  })
-  expect(response.status).toBe(415)
-  expect((await open.http.get('/users')).body).toEqual([])
-})
 
 test('no method can be put in the place of another by a form', async () => {
   const { http } = app

@@ -13,8 +13,6 @@ const LIMITS = {
     { name: 'login', path: '/login', maxretry: 5, findtime: '1 minute', bantime: '1 hour' },
     { name: 'probing', path: '/wp*', maxretry: 3, findtime: '1 minute', bantime: '30 minutes' },
     { name: 'agents', path: '/x', by: 'header:User-Agent', maxretry: 3, findtime: 60, bantime: 60 },
-    { name: 'pairs', path: '/x', by: ['ip', 'path'], maxretry: 3, findtime: 60, bantime: 60 },
-    { name: 'tried', path: '/x', maxretry: 3, findtime: 60, bantime: 60, dryRun: true },
   ],
 }
 
@@ -87,13 +85,8 @@ describe('POST /bans', () => {
   const BLANK = ["can't be blank"]
   const NO_TEXT = ['must be a string']
   const NO_TIME = ['must be a time such as "1 hour", more than 0 and at most a year']
-  const NO_RULE = [
-    'must be a ban rule of the limits: "login", "probing", "agents", "pairs", "tried"',
-  ]
+  const NO_RULE = ['must be a ban rule of the limits: "login", "probing", "agents"']
   const NO_ADDRESS = ['must be what the rule counts by: ip']
-  const NO_PAIR = [
-    'must be what the rule counts by: a JSON list, as a text, with a text for each of ip and path',
-  ]
   const login = { rule: 'login', client: A }
 
   test.each<[string, unknown, Record<string, unknown>]>([
@@ -104,12 +97,8 @@ describe('POST /bans', () => {
     ['an empty ban', { ban: {} }, { rule: BLANK, client: BLANK }],
     ['other kinds', { ban: { rule: 5, client: ['a'] } }, { rule: NO_TEXT, client: NO_TEXT }],
     ['a time of 0', { ban: { ...login, for: 0 } }, { for: NO_TIME }],
-    ['a time above a year', { ban: { ...login, for: '366 days' } }, { for: NO_TIME }],
-    ['an unknown rule', { ban: { rule: 'nobody', client: A } }, { rule: NO_RULE }],
     ['a rule of another kind', { ban: { rule: 'posts', client: A } }, { rule: NO_RULE }],
-    ['a rule in dry run', { ban: { rule: 'tried', client: A } }, { rule: [expect.any(String)] }],
     ['no address', { ban: { rule: 'login', client: 'ann' } }, { client: NO_ADDRESS }],
-    ['a short list', { ban: { rule: 'pairs', client: '["192.0.2.1"]' } }, { client: NO_PAIR }],
     ['all wrong', { ban: { rule: 'x', for: 'x' } }, { rule: NO_RULE, client: BLANK, for: NO_TIME }],
   ])('answers 422 to %s and names every wrong field', async (_what, body, errors) => {
     const request = app.ops.post('/bans')
@@ -195,15 +184,9 @@ test('GET /bans lists the bans in force by rule and client, and only those that 
 
 test('GET /bans walks through all by next, which keeps its place when bans are lifted', async () => {
   await addAll()
-  for (const [perPage, sizes] of [
-    [1, [1, 1, 1, 1, 1, 1, 1]],
-    [6, [6, 1]],
-    [7, [7]],
-  ]) {
-    const pages = await walk<Ban>({ http: app.ops }, `/bans?per_page=${perPage}`)
-    expect(pairsOf(pages.flat())).toEqual(ALL)
-    expect(pages.map(page => page.length)).toEqual(sizes)
-  }
+  const pages = await walk<Ban>({ http: app.ops }, '/bans?per_page=3')
+  expect(pairsOf(pages.flat())).toEqual(ALL)
+  expect(pages.map(page => page.length)).toEqual([3, 3, 1])
   const first = await app.ops.get('/bans?rule=login&per_page=2').expect(200)
   const { next = '' } = linksOf(first.headers.link)
   expect(next).toMatch(/^\/bans\?rule=login&per_page=2&after=[\w-]+$/)
@@ -227,18 +210,11 @@ test.each([
   ['GET', 'rule=a&rule=a', { rule: ['is given more than once'] }],
   ['GET', 'client=%ff', { client: ['cannot be decoded'] }],
   ['GET', 'client=a&contains=b', { contains: ['cannot be given together with client'] }],
-  ['GET', 'per_page=0', { per_page: WRONG_PER_PAGE }],
-  ['GET', 'per_page=1001', { per_page: WRONG_PER_PAGE }],
-  [
-    'GET',
-    'rule=&x=1&per_page=1e2',
-    { rule: ['is empty'], x: ['is unknown'], per_page: WRONG_PER_PAGE },
-  ],
+  ['GET', 'per_page=1001&rule=', { per_page: WRONG_PER_PAGE, rule: ['is empty'] }],
   ['DELETE', '', { all: ['must be true if neither rule nor client is given'] }],
   ['DELETE', 'all=TRUE', { all: ['must be true'] }],
   ['DELETE', 'all=true&rule=login', { all: NOT_BOTH }],
   ['DELETE', 'rule=login&contains=1', { contains: ['is unknown'] }],
-  ['DELETE', 'rule=login&per_page=1', { per_page: ['is unknown'] }],
   ['DELETE', 'rules=login', { all: expect.anything(), rules: ['is unknown'] }],
 ])('%s /bans?%s is 400, names what is wrong, and lifts nothing', async (method, query, errors) => {
   await add({ rule: 'login', client: A })

@@ -5,7 +5,6 @@ import type { ServiceStatus } from '../../../src/ops/management/service-status.t
 import { createMetrics, DURATION_BOUNDS } from '../../../src/ops/metrics/create-metrics.ts'
 import { SERVICE_METRICS } from '../../../src/ops/metrics/service-metrics.ts'
 import { newUserBody } from '../../support/builders.ts'
-import { byEngine } from '../../support/engine.ts'
 import { openManagedApp } from '../../support/management-requests.ts'
 import { parseMetrics } from '../../support/metrics-text.ts'
 import { beginPost, CLOSING } from '../../support/raw-http.ts'
@@ -170,17 +169,6 @@ test('GET /metrics has how many writes wait', async () => {
   })
   await release()
   await Promise.all(created)
-})
-
-test('GET /metrics leaves out what another engine has', async () => {
-  const { metrics } = await openUsed()
-  const { all, types } = await metrics()
-  for (const name of byEngine({
-    sqlite: ['storage_connections', 'storage_connections_waiting'],
-    postgres: ['storage_bytes'],
-  })) {
-    expect([name, types[name], all(name)]).toEqual([name, 'gauge', []])
-  }
 })
 
 test('GET /metrics has the same metrics at the same time and again, and leaves the registry of others alone', async () => {
