@@ -75,7 +75,8 @@ export function errorReply({ code, status, details }: ServiceError, request: Req
     title: phraseOf(status),
     status,
     detail: message,
-    ...(path !== '' && { instance: asInstance(request, path) }),
+    // The path that was sent, below that under which clients find the service.
+    ...(path !== '' && { instance: uriPath(mountPath(request) + path) }),
     reason,
     ...(isQuota && { 'violated-policies': violatedPolicies }),
     ...(errors && { errors: errors.flatMap(problemsOfField) }),
@@ -122,9 +123,4 @@ function problemsOfField({ at, messages }: FieldError) {
 /** A JSON pointer as the fragment of a URI: RFC 6901 6. A name in it may be anything. */
 function asFragment(pointer: string): string {
   return `#${encodeURI(pointer.toWellFormed()).replaceAll('#', '%23')}`
-}
-
-/** The path that was sent, with the path under which clients find the service. */
-function asInstance(request: Request, path: string): string {
-  return uriPath(mountPath(request) + path)
 }

@@ -1,4 +1,4 @@
-import { isIPv4, isIPv6, type Socket } from 'node:net'
+import { isIP, type Socket } from 'node:net'
 import { type Application, request as expressRequest, type Request } from 'express'
 
 type Trust = (address: string | undefined, hop: number) => boolean
@@ -49,14 +49,9 @@ export function hasLostAddress(socket: Socket): boolean {
 
 /** The address in `198.51.100.7:4444`, `[2001:db8::7]:4444` and `[2001:db8::7]`; any other text is returned unchanged. */
 function withoutPort(text: string): string {
-  if (text.startsWith('[')) {
-    const address = text.slice(1, text.indexOf(']'))
-    return isIPv6(address) ? address : text
-  }
-  const colon = text.indexOf(':')
-  if (colon < 0 || text.includes(':', colon + 1)) return text
-  const address = text.slice(0, colon)
-  return isIPv4(address) ? address : text
+  const [, inBrackets, beforeColon] = /^(?:\[([^\]]*)\].*|([\d.]+):[^:]*)$/.exec(text) ?? []
+  const address = inBrackets ?? beforeColon ?? ''
+  return isIP(address) === 0 ? text : address
 }
 
 /** The host that a request asks for under TRUST_PROXY, without port and final dot, in lower case; `undefined` without one. */

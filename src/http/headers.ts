@@ -2,11 +2,9 @@ import type { IncomingMessage } from 'node:http'
 import type { Request } from 'express'
 import { ServiceError } from '../errors.ts'
 
-type SentHeaders = Pick<IncomingMessage, 'headers' | 'rawHeaders'>
-
 /** Every value of a header. Node keeps only the first of some that were sent several times, and joins others. */
 export function headerValues(
-  { rawHeaders, headers }: SentHeaders,
+  { rawHeaders, headers }: Pick<IncomingMessage, 'headers' | 'rawHeaders'>,
   lowerCaseName: string,
 ): readonly string[] {
   // Node's headersDistinct would parse all headers for this one.
@@ -29,17 +27,13 @@ export function bearerToken(request: Request): string | undefined {
   if (authorization === undefined) return undefined
   if (headerValues(request, 'authorization').length > 1) return ''
   if (authorization.slice(0, SCHEME.length).toLowerCase() !== SCHEME) return undefined
-  let start = SCHEME.length
-  while (authorization[start] === ' ') start++
-  return authorization.slice(start)
+  return authorization.slice(SCHEME.length).replace(/^ +/, '')
 }
 
 const BARE_KEY = /^[\x21\x23-\x7e][\x21-\x7e]{0,254}$/
 
 /** A string of RFC 9651 3.3.3 without spaces. */
-const QUOTED_KEY = /^"((?:[\x21\x23-\x5b\x5d-\x7e]|\\["\\])+)"$/
-
-const MAX_KEY_CHARS = 255
+const QUOTED_KEY = /^"((?:[\x21\x23-\x5b\x5d-\x7e]|\\["\\]){1,255})"$/
 
 /**
  * The key of an Idempotency-Key header, bare or as a quoted string. Several headers arrive joined by a comma and a space, and
@@ -49,8 +43,7 @@ export function parseIdempotencyKey(header: string | string[] | undefined): stri
   if (header === undefined) return undefined
   const text = String(header)
   const key = QUOTED_KEY.exec(text)?.[1]?.replace(/\\(["\\])/g, '$1')
-  if (key !== undefined && key.length <= MAX_KEY_CHARS) return key
-  if (BARE_KEY.test(text)) return text
+  if (key !== undefined || BARE_KEY.test(text)) return key ?? text
   throw new ServiceError('idempotency_key_malformed')
 }
 
@@ -76,25 +69,18 @@ export function prefersStrictHandling(header: string | string[] | undefined): bo
   return false
 }
 
-/** Version, id of the trace, id of the span, flags; only later versions may have more. */
+/** Version, id of the trace, id of the span, flags; only later versions may have more. Several headers arrive joined by a comma. */
 const TRACEPARENT =
-  /^(?!ff)[\da-f]{2}-(?!0{32})([\da-f]{32})-(?!0{16})[\da-f]{16}-[\da-f]{2}(?:-|$)/
-
-/** The length of a `traceparent` of version 00. */
-const TRACEPARENT_LENGTH = 55
+  /^(?!ff)([\da-f]{2})-(?!0{32})([\da-f]{32})-(?!0{16})[\da-f]{16}-[\da-f]{2}(-[^,]*)?$/
 
 /**
  * The id of the trace that a request belongs to: 32 hexadecimal digits of its `traceparent`. `undefined` if the header is
  * absent, invalid or sent twice: W3C Trace Context 3.2.2 and 4.3.
  */
-export function traceIdOf(request: SentHeaders): string | undefined {
-  const { traceparent } = request.headers
-  if (typeof traceparent !== 'string') return undefined
-  const traceId = TRACEPARENT.exec(traceparent)?.[1]
-  if (traceId === undefined || traceparent.length === TRACEPARENT_LENGTH) return traceId
-  // Several headers arrive joined by a comma, which the rest of a later version may contain.
-  const isRepeated = headerValues(request, 'traceparent').length > 1
-  return traceparent.startsWith('00') || isRepeated ? undefined : traceId
+export function traceIdOf({ headers: { traceparent } }: Request): string | undefined {
+  if (traceparent === undefined) return undefined
+  const [, version, traceId, more] = TRACEPARENT.exec(String(traceparent)) ?? []
+  return version === '00' && more !== undefined ? undefined : traceId
 }
 
 /** RFC 9110 8.8.3 and 13.1. */

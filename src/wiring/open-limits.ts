@@ -1,7 +1,7 @@
 import { describeMistake, describeProblem } from '../config/settings.ts'
 import { OperatorError, ServiceError } from '../errors.ts'
 import { openBanList } from '../limits/ban-list.ts'
-import { type CounterStore, forgetStrikes } from '../limits/counter-store.ts'
+import { forgetStrikes } from '../limits/counter-store.ts'
 import { createBanControl } from '../limits/kinds/ban-control.ts'
 import { type CheckedLimits, NO_LIMITS } from '../limits/kinds/kinds.ts'
 import { createLimiter, type Limiter, type RuleChanges } from '../limits/kinds/limiter.ts'
@@ -59,16 +59,11 @@ export function openLimits(options: LimitsOptions) {
   })
 }
 
-interface Counters {
-  /** `undefined` if nothing is counted. */
-  readonly store: CounterStore | undefined
-  /** Whether this process counts alone because the shared counters cannot be reached. */
-  isLocal(): boolean
-  close(): void
-}
-
-/** Opens the counters that CACHE_STORE names. Throws `OperatorError`. */
-async function openCounters({ config, clocks, log, storage }: LimitsOptions): Promise<Counters> {
+/**
+ * Opens the counters that CACHE_STORE names, and tells whether this process counts alone because they cannot be reached. Throws
+ * `OperatorError`.
+ */
+async function openCounters({ config, clocks, log, storage }: LimitsOptions) {
   const alone = { isLocal: () => false, close: () => {} }
   if (config.cacheStore === 'none') return { ...alone, store: undefined }
   const local = createMemoryCounterStore(clocks)

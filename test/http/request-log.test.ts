@@ -229,7 +229,7 @@ test.each<[string, readonly string[], isTraced: boolean]>([
   ['of version 00', [VALID], true],
   ['with flags that have no meaning yet', [`00-${TRACE}-${SPAN}-ff`], true],
   ['with blanks around it', [`  ${VALID}\t`], true],
-  ['of a later version with more', [`cc-${TRACE}-${SPAN}-01-what-comes,later`], true],
+  ['of a later version with more', [`cc-${TRACE}-${SPAN}-01-what-comes-later`], true],
   ['of a later version with more that is not set off', [`cc-${TRACE}-${SPAN}-01x`], false],
   ['of version 00 with more', [`${VALID}-01`], false],
   ['of version ff', [`ff-${TRACE}-${SPAN}-01`], false],
