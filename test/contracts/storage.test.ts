@@ -2,7 +2,6 @@ import { describe, expect, test } from 'vitest'
 import { UnusableDatabase } from '../../src/storage/unusable-database.ts'
 import { createUser } from '../support/create-user.ts'
 import { newStoredDatabase, openEngine, type StoredDatabase } from '../support/stored.ts'
-import { ALL } from '../support/user-scan.ts'
 
 const ANN = { name: 'Ann', email: 'ann@example.com', passwordDigest: null }
 
@@ -36,30 +35,6 @@ describe('StorageEngine', () => {
     const texts = keys.map(key => key.toString('hex'))
     expect(new Set(texts.slice(0, 4)).size).toBe(1)
     expect(new Set(texts).size).toBe(2)
-  })
-
-  test('what was written is there after the storage is opened again', async () => {
-    const database = await newStoredDatabase()
-    const { engine } = database
-    const first = await openEngine(engine)
-    const user = await createUser(first.users, ANN)
-    const key = await first.signingKey('cursor')
-    await first.apiKeys.create(API_KEY)
-    await first.close()
-    expect(await emailsIn(database)).toEqual([ANN.email])
-    const again = await openEngine(engine, { ifMissing: 'refuse', mustPersist: true })
-    expect(await again.users.find(user.id)).toEqual(user)
-    expect(await again.signingKey('cursor')).toEqual(key)
-    expect(await again.apiKeys.list()).toEqual([{ ...API_KEY, lastUsedAt: undefined }])
-    expect(engine.isInMemory).toBe(false)
-  })
-
-  test('the first users of a new database are found by their words, though nothing builds the index', async () => {
-    const { engine } = await newStoredDatabase()
-    const { users } = await openEngine(engine)
-    const { json } = await createUser(users, ANN)
-    const found = await users.list({ ...ALL, words: ['ann'] })
-    expect(found).toMatchObject({ json: `[${json}]`, total: 1 })
   })
 
   test('neither exists nor an open with refuse creates a database', async () => {

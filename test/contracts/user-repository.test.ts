@@ -21,16 +21,12 @@ function newUser(fields: Partial<NewUser> = {}): NewUser {
   return { name: 'Ann', email: `ann${serial}@example.com`, passwordDigest: null, ...fields }
 }
 
-const named = (name: string, email?: string) => newUser({ name, ...(email && { email }) })
+const named = (name: string) => newUser({ name })
 
 const FIRST: UserQuery = { ...ALL, withTotal: false }
 
 async function listed(repository: UserRepository, query: Partial<UserQuery> = {}) {
   return JSON.parse((await repository.list({ ...FIRST, ...query })).json) as ShownUser[]
-}
-
-async function namesFound(repository: UserRepository, ...words: string[]) {
-  return (await listed(repository, { words })).map(({ name }) => name)
 }
 
 function shown({ json }: StoredUser): ShownUser {
@@ -199,61 +195,6 @@ describe('UserRepository', () => {
     for (const [nth, call] of calls.entries()) expect(together[nth]).toEqual(await call())
   })
 
-  test('one refused create does not fail its neighbours, nor does one with an equal e-mail or key', async () => {
-    const { repository } = await opened()
-    const [taken, twice] = [newUser(), newUser()]
-    const [kept, claim, unused] = [1, 2, 3].map(() => {
-      return { keyHash: randomBytes(32), fingerprint: 'same' }
-    })
-    await createUser(repository, taken)
-    await createUser(repository, newUser(), kept)
-    const outcomes = await outcomesOf([
-      createUser(repository, newUser()),
-      createUser(repository, taken),
-      createUser(repository, newUser(), kept),
-      createUser(repository, taken, unused),
-      createUser(repository, newUser()),
-      createUser(repository, twice),
-      createUser(repository, { ...twice, email: twice.email.toUpperCase() }),
-      createUser(repository, newUser(), claim),
-      createUser(repository, newUser(), claim),
-    ])
-    expect(outcomes.slice(0, 5)).toEqual([
-      ...['Ann', 'email_taken', 'idempotency_key_in_use', 'email_taken', 'Ann'],
-    ])
-    // Either may be the first.
-    expect(outcomes.slice(5, 7).toSorted()).toEqual(['Ann', 'email_taken'])
-    expect(outcomes.slice(7).toSorted()).toEqual(['Ann', 'idempotency_key_in_use'])
-    expect(await listed(repository)).toHaveLength(6)
-  })
-
-  test('create gives many users growing ids in their order, also beside others, and tells which e-mails are taken', async () => {
-    const { repository } = await opened()
-    const [taken, one, two] = ['t', 'o', 'p'].map(name => named(name, `${name}@example.com`))
-    await createUser(repository, taken as NewUser)
-    const batch = ['z', 'T', 'm', 'a'].map(name => named(name, `${name}@example.com`))
-    const [first, made, last, late, none] = await Promise.all([
-      createUser(repository, one as NewUser),
-      repository.create(batch),
-      createUser(repository, two as NewUser),
-      repository.create([named('b', 'Z@Example.com'), named('c')]),
-      repository.create([taken as NewUser]),
-    ])
-    const shownOf = (users: typeof made) => users.map(user => user && shown(user).name)
-    expect([shownOf(made), shownOf(late), none]).toEqual([
-      ['z', undefined, 'm', 'a'],
-      [undefined, 'c'],
-      [undefined],
-    ])
-    const ids = made.flatMap(user => user?.id ?? [])
-    expect(ids).toEqual(ids.toSorted((a, b) => a - b))
-    for (const user of [first, last, ...made]) {
-      if (user !== undefined) expect(await repository.find(user.id)).toEqual(user)
-    }
-    expect(await listed(repository)).toHaveLength(7)
-    expect(await namesFound(repository, 'z')).toEqual(['z'])
-  })
-
   test('create makes none of its users if one cannot be written', async () => {
     const { repository } = await opened()
     const revision = await repository.revision()
@@ -296,33 +237,5 @@ describe('UserRepository', () => {
       ...['storage_damaged', 'digest_changed', 'Ann', 'version_mismatch', false, true, false],
     ])
     expect((await listed(repository)).map(({ id }) => id)).toEqual([a, b, c, d, e, last])
-  })
-
-  test('a write that is refused leaves the words as they were', async () => {
-    const { repository } = await opened()
-    const ann = await createUser(repository, named('Ann', 'ann@example.com'))
-    const created = await outcomesOf([
-      createUser(repository, named('Bea')),
-      createUser(repository, named('Refused', 'ANN@example.com')),
-      createUser(repository, named('Cid', 'cid@example.com')),
-    ])
-    const changed = await outcomesOf([
-      repository.update(ann.id, { name: 'Refused', email: 'cid@example.com' }),
-      repository.update(ann.id, { name: 'Dora' }),
-      repository.delete(ann.id, among('another version')),
-    ])
-    const taken = 'email_taken'
-    expect([...created, ...changed]).toEqual([
-      'Bea',
-      taken,
-      'Cid',
-      taken,
-      'Dora',
-      'version_mismatch',
-    ])
-    expect(await namesFound(repository, 'refused')).toEqual([])
-    expect(await namesFound(repository, 'bea')).toEqual(['Bea'])
-    expect(await namesFound(repository, 'dora', 'ann', 'example')).toEqual(['Dora'])
-    expect(await namesFound(repository, 'cid')).toEqual(['Cid'])
   })
 })
