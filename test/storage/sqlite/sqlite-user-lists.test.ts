@@ -87,16 +87,6 @@ test('a statement that runs beyond its deadline ends, as does one that has waite
   expect(await firstOf(lists, 'SELECT 2')).toEqual([2])
 })
 
-test('closing ends a statement that runs', async () => {
-  const lists = openedLists(await openManyUsers())
-  await firstOf(lists, 'SELECT 1')
-  const endless = firstOf(lists, ENDLESS)
-  await Promise.all([
-    lists.close(),
-    expect(endless).rejects.toMatchObject({ code: 'shutting_down' }),
-  ])
-})
-
 test('what waits for a thread that dies is unavailable, and the next read starts another', async () => {
   const lists = openedLists(await openManyUsers())
   const started: Worker[] = []
