@@ -52,7 +52,7 @@ const GROUND = ['platform']
 const ONLY = tableOf(`
   ops -> config: ops/logger.ts
   storage/sqlite -> limits: storage/sqlite/sqlite-ban-store.ts
-  storage/sqlite -> users/transfer: storage/sqlite/sqlite-user-import-store.ts storage/sqlite/trial-imports.ts
+  storage/sqlite -> users/transfer: storage/sqlite/sqlite-user-import-store.ts
   storage/postgres -> limits: storage/postgres/postgres-ban-store.ts
   storage/postgres -> users/transfer: storage/postgres/postgres-user-import-store.ts
   users -> http/openapi: users/user-openapi.ts`)

@@ -16,12 +16,10 @@ export function createCallGate(most = Number.POSITIVE_INFINITY) {
       if (inside + size > most) throw new ServiceError('overloaded')
       inside += size
     },
-    /** After a call that has entered, however it ended. */
     leave: (size = 1) => {
       inside -= size
       if (inside === 0) onEmpty?.()
     },
-    /** How many are inside. */
     count: () => inside,
     /** From now on no call enters. Resolves once all have left. */
     close: (): Promise<void> => {

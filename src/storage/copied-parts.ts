@@ -1,4 +1,5 @@
 import type { Ban } from '../limits/ban-store.ts'
+import { idOf } from '../users/stored-user.ts'
 import type { ImportCheckpoint } from '../users/transfer/user-import-store.ts'
 import { readWholeList } from '../users/user-lists.ts'
 import type { UserJson } from '../users/user-repository.ts'
@@ -20,8 +21,7 @@ export interface CopiedPart<T> {
   staysUntil?(item: T, time: number): boolean
 }
 
-/** A user as JSON, and its digest. */
-export type CopiedUser = readonly [json: UserJson, digest: string | null]
+type CopiedUser = readonly [json: UserJson, digest: string | null]
 
 /** The import that fills a copy. */
 const CHECKPOINT: ImportCheckpoint = {
@@ -50,14 +50,11 @@ export const USERS: CopiedPart<CopiedUser> = {
     const checkpointAfter = () => CHECKPOINT
     const outcomes = await imports.write({ users, onConflict: 'fail', checkpointAfter })
     if (outcomes.at(-1) === 'created') return
-    const user = nameOfUser(items[outcomes.length - 1] as CopiedUser)
-    throw new UnusableDatabase(`it cannot hold ${user}: another user has its id or e-mail`)
+    const [json] = items[outcomes.length - 1] as CopiedUser
+    const why = `it cannot hold user ${idOf(json)}: another user has its id or e-mail`
+    throw new UnusableDatabase(why)
   },
-  nameOf: nameOfUser,
-}
-
-function nameOfUser([json]: CopiedUser): string {
-  return `user ${JSON.parse(json).id}`
+  nameOf: ([json]) => `user ${idOf(json)}`,
 }
 
 const BANS: CopiedPart<Ban> = {

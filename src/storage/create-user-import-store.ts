@@ -201,7 +201,6 @@ function assign(columns: readonly string[], from: string): string {
   return columns.map(name => `${name} = ${from}.${name}`).join(', ')
 }
 
-/** The parameters of `selectUsers`. */
 function keysOf(rows: readonly ImportKeys[]): readonly string[] {
   const ids = rows.flatMap(({ id }) => id ?? [])
   return [rows.map(({ email }) => emailKey(email)), ids].map(keys => JSON.stringify(keys))

@@ -19,7 +19,6 @@ const PROGRESS_COLUMNS: Readonly<Record<keyof WebhookProgress, string>> = {
   retryAt: 'retry_at',
 }
 
-/** Those of a `StoredWebhook`. */
 const COLUMNS: Readonly<Record<keyof StoredWebhook, string>> = {
   name: 'name',
   url: 'url',

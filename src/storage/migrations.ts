@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { PACKAGE_ROOT } from '../platform/package.ts'
 import type { MigrationStatus } from './database-tasks.ts'
@@ -24,8 +24,6 @@ export interface AppliedMigration {
   readonly applied_at: string
 }
 
-const FILE_NAME = /^(\d{4})_[a-z0-9_]+\.sql$/
-
 /** The migrations of this release for an engine: those of the folder of its name. */
 export function migrationsFor(engine: string): readonly Migration[] {
   const migrations = readMigrations(new URL(`migrations/${engine}/`, PACKAGE_ROOT))
@@ -33,17 +31,17 @@ export function migrationsFor(engine: string): readonly Migration[] {
   return migrations.map(one => (one.version === 1 ? { ...one, sql: one.sql + NOTE_RULES } : one))
 }
 
-/** The migrations of a folder. Its SQL files must be numbered 0001, 0002, … without a gap. */
+/** The migrations of a folder. Its SQL files are numbered 0001, 0002, … without a gap. */
 export function readMigrations(folder: URL): readonly Migration[] {
   const files = readdirSync(folder).filter(file => file.endsWith('.sql'))
   return files.sort().map((file, index) => {
-    const version = Number(FILE_NAME.exec(file)?.[1])
-    if (version !== index + 1) {
-      throw new Error(`found ${file} instead of migration ${index + 1}`)
-    }
     const sql = readFileSync(new URL(file, folder), 'utf8')
-    const hash = createHash('sha256').update(sql).digest('hex')
-    return { version, name: file.slice(0, -'.sql'.length), sql, hash }
+    return {
+      version: index + 1,
+      name: file.slice(0, -'.sql'.length),
+      sql,
+      hash: hash('sha256', sql),
+    }
   })
 }
 

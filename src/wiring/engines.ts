@@ -33,6 +33,6 @@ export const EMPTY_DATABASE: DatabaseLocation = {
 /** An import that writes nothing: it keeps what it would write in an empty database, beside the database of `imports`. */
 export async function openTrialImports(imports: UserImportStore, now: () => number) {
   // Only when it is used: commands on PostgreSQL run without the binary of better-sqlite3.
-  const trial = await import('../storage/sqlite/trial-imports.ts')
-  return trial.openTrialImports(imports, now)
+  const sqlite = await import('../storage/sqlite/sqlite-user-import-store.ts')
+  return sqlite.openTrialImports(imports, now)
 }

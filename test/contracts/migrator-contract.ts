@@ -81,12 +81,10 @@ export function describeMigrator(name: string, open: () => Promise<MigratedDatab
 
 /** The migrations in a folder with a file for each. */
 export function migrationsOf(...texts: readonly string[]): readonly Migration[] {
-  return migrationsIn(texts.map((text, index) => [`000${index + 1}_pets.sql`, text]))
-}
-
-export function migrationsIn(files: readonly (readonly [file: string, sql: string])[]) {
   const folder = temporaryFolder()
-  for (const [file, sql] of files) writeFileSync(join(folder, file), sql)
+  for (const [index, text] of texts.entries()) {
+    writeFileSync(join(folder, `000${index + 1}_pets.sql`), text)
+  }
   return readMigrations(pathToFileURL(`${folder}/`))
 }
 

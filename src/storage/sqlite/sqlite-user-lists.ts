@@ -25,10 +25,8 @@ import { HAS_ID, REPRESENTATION, SELECT_REVISION } from './sqlite-user-reads.ts'
 
 const SORT_KEYS = { ...SORT_COLUMNS, email: 'lower(email)' }
 
-/** SQL for a JSON array as a list. */
 const listed = (name: 'ids' | 'emails') => `(SELECT value FROM json_each(@${name}))`
 
-/** The condition of each filter. */
 const FILTERS: Readonly<Record<FilterName, string>> = {
   ids: `id IN ${listed('ids')}`,
   emails: `lower(email) IN ${listed('emails')}`,

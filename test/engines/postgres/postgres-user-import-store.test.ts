@@ -8,7 +8,7 @@ import {
   createPostgresUserImportStore,
   takeIds as takeIdsIn,
 } from '../../../src/storage/postgres/postgres-user-import-store.ts'
-import { openTrialImports } from '../../../src/storage/sqlite/trial-imports.ts'
+import { openTrialImports } from '../../../src/storage/sqlite/sqlite-user-import-store.ts'
 import { MAX_ID } from '../../../src/users/stored-user.ts'
 import {
   CONFLICT_POLICIES,

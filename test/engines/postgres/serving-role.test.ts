@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { expect, onTestFinished, test } from 'vitest'
-import { openTrialImports } from '../../../src/storage/sqlite/trial-imports.ts'
+import { openTrialImports } from '../../../src/storage/sqlite/sqlite-user-import-store.ts'
 import { createUser } from '../../support/create-user.ts'
 import { importUsers } from '../../support/import-users.ts'
 import { asServingRole, openStorage, tasksOn } from '../../support/postgres-connections.ts'
