@@ -1,4 +1,3 @@
-import { ServiceError } from '../errors.ts'
 import { performance, sleep } from '../platform/timers.ts'
 import { WORDS_VERSION, wordsOfUser } from '../users/words.ts'
 import { ask, type Program } from './programs.ts'
@@ -41,10 +40,8 @@ const REPORT_MS = 10_000
 
 const RETRY_MS = 1000
 
-const FAILED = 'words of users cannot be made again'
-
-/** The database is locked or away, or too many writes wait. */
-const PASSING = ['storage_unavailable', 'outcome_unknown', 'overloaded']
+/** It is tried again: the database may be locked or away. */
+const FAILED = 'words of users cannot be made again now'
 
 /** In the order of the column: PostgreSQL calls its text `id` too. */
 const selectAfter = ({ text }: WordDialect, limit: number) => `
@@ -149,14 +146,12 @@ export function foldWordsBeside(
   }
 
   async function fold(): Promise<void> {
-    for (let hasWarned = false; ; ) {
+    for (let hasFailed = false; ; hasFailed = true) {
       try {
         return await foldWords(statements, dialect, { onStep: report, isBeside: true, signal })
       } catch (error) {
         if (signal.aborted) return
-        const mayPass = error instanceof ServiceError && PASSING.includes(error.code)
-        if (!mayPass && !hasWarned) onWarning?.(FAILED, error)
-        hasWarned ||= !mayPass
+        if (!hasFailed) onWarning?.(FAILED, error)
         await sleep(RETRY_MS, undefined, { signal, ref: false }).catch(() => {})
       }
     }
