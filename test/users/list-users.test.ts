@@ -166,27 +166,21 @@ describe('GET /users filters', () => {
 
   test.each([
     ['id=3,1', [1, 3]],
-    ['id=2', [2]],
     ['id=5,5,4,4,99,99999999999999999999', [4, 5]],
     ['id=9007199254740993', []],
     ['id=3&id=1', [1, 3]],
-    ['id[]=2', [2]],
     ['id%5B%5D=4&id[]=2&id=1,3&id=4', [1, 2, 3, 4]],
     ['email=ann@example.com&email=+bob++b@x.co', [1, 3]],
     ['email[]=ann@example.com&sort=-id&email=nobody@x.co,+BOB++b@x.co', [3, 1]],
     ['id=1,2,3&name=zo%C3%8B&sort=-id', [2, 1]],
     ['id=1,2,5&updated_before=2026-01-31T12:00:04Z', [2]],
     ['id=1,2,3&email=ann@example.com', [1]],
-    ['id=2,3&email=ann@example.com', []],
     ['id=1,2,3&q=zoe', [1, 2]],
-    ['email=ANN@example.COM', [1]],
     ['email=Nobody@x.co,ANN@example.COM,ann@Example.com', [1]],
     ['email=ann@example.com,nobody@x.co&q=zoe', [1]],
-    ['email=ann@example.com&q=bob', []],
     ['email=ann@ex%EF%BC%A1mple.com', []],
     ['email=ann@e%C5%BFample.com,ANN@EXAMPLE.COM', [1]],
     ['email=ann@example', []],
-    ['email=+BOB++b@x.co', [3]],
     ['email=%2Bbob%20%2bb@x.co,ann@example.com', [1, 3]],
     ['email=%00', []],
     ['name=zo%C3%8B', [1, 2]],
@@ -197,7 +191,6 @@ describe('GET /users filters', () => {
     [`name=${encodeURIComponent('οδοσ')}`, [4]],
     ['name=%C7%B0', [5]],
     ['name=%00', []],
-    ['created_after=2026-01-31T12:00:00.000Z', [2, 3, 4, 5]],
     ['created_after=2026-01-31T13:00:00+01:00', [2, 3, 4, 5]],
     ['created_after=2026-01-31T11:59:59.9999Z', [1, 2, 3, 4, 5]],
     ['created_after=2026-01-31T13:00:00,5%2B01', [2, 3, 4, 5]],
@@ -207,7 +200,6 @@ describe('GET /users filters', () => {
     ['updated_before=2026-01-31T12:00:02Z', [2]],
     ['created_before=0000-01-01T00:00:00%2B14:00', []],
     ['created_before=9999-12-31T23:59:59-14:00', [1, 2, 3, 4, 5]],
-    ['name=zo%C3%AB&created_after=2026-01-31T12:00:00Z', [2]],
   ])('?%s gives %j', async (query, ids) => {
     const { body, headers } = await app.http.get(`/users?${query}&count=true`)
     expect([idsOf(body), headers['x-total-count']]).toEqual([ids, String(ids.length)])

@@ -75,16 +75,13 @@ describe.each<Method>(['post', 'put', 'patch'])('Prefer: handling=strict on %s',
   })
 
   test.each([
+    ...['', 'handling=s\\trict', 'handling=lenient', 'handling', 'handling=""', 'strict'],
     ...[
-      '',
-      'handling=s\\trict',
-      'handling=lenient',
-      'handling',
-      'handling=""',
       'respond-async',
-      'strict',
+      'handling=lenient, handling=strict',
+      'x;handling=strict',
+      'x="handling=strict"',
     ],
-    ...['handling=lenient, handling=strict', 'x;handling=strict', 'x="handling=strict"'],
     ...['handling=stricter', 'handlings=strict', '"handling=strict"', '=, handling=strict'],
     ...['x="\\"; handling=strict', `handling=${' '.repeat(7000)}"`, `x;${'"\\"'.repeat(3000)}`],
   ])('is not read from %j, and what is unknown is ignored', async prefer => {

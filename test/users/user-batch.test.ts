@@ -5,7 +5,7 @@ import { countUsers } from '../support/many-users.ts'
 import { parseMetrics } from '../support/metrics-text.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { shareTestApp } from '../support/shared-app.ts'
-import { executeSql, selectRows } from '../support/sql.ts'
+import { selectRows } from '../support/sql.ts'
 import { until } from '../support/until.ts'
 
 const RANGE = 'must have 1 to 100 users'
@@ -164,14 +164,6 @@ describe('POST /users with users', () => {
     )
     expect(made).toHaveLength(30)
     for (const { body } of answers) expect(body.data).toHaveLength(30)
-  })
-
-  test('makes none of them if the database fails', async () => {
-    const { http, databaseUrl } = await openTestApp({ users: [newUserBody()] })
-    await executeSql(databaseUrl, 'ALTER TABLE users RENAME TO hidden')
-    await post({ http }, newUsers(3)).expect(500)
-    await executeSql(databaseUrl, 'ALTER TABLE hidden RENAME TO users')
-    expect(await countUsers({ http })).toBe(1)
   })
 
   test('with the most users and the least MAX_WAITING_PASSWORDS all are made, and what does not fit meanwhile is 503 as a whole', async () => {

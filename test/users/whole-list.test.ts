@@ -27,16 +27,14 @@ const HEADING = 'id,name,email,created_at,updated_at\r\n'
 
 const MANY = 12_000
 
-const INSERT_MANY = insertManyUsers(MANY, LONG_END)
-
-async function openMany(): Promise<TestApp> {
-  return fill(await openTestApp())
-}
+const openMany = async () => fill(await openTestApp())
 
 async function fill<T extends TestApp>(app: T): Promise<T> {
-  await executeSql(app.databaseUrl, INSERT_MANY)
+  await executeSql(app.databaseUrl, insertManyUsers(MANY, LONG_END))
   return app
 }
+
+const idsUpTo = (last: number) => Array.from({ length: last }, (_, nth) => nth + 1)
 
 /** The head of a whole list, of which nothing more is read yet. */
 const begin = ({ port }: Pick<TestApp, 'port'>, query = '', Accept = NDJSON) =>
@@ -103,17 +101,13 @@ const few = shareTestApp({
 describe('GET /users as application/x-ndjson', () => {
   test.each([
     '',
-    'name=a',
-    'id=1,2,5,9',
     'email=U9@x.co,u5@x.co,nobody@x.co',
     'id=2,3,5&name=a&created_after=2026-01-01T00:00:00Z',
     'id=99999999999999999999',
     'q=x+u',
     'q=a&updated_after=2026-01-01T00:00:00Z',
     'q=zoe&id=1,3',
-    'created_after=2026-01-01T00:00:00Z',
     'created_after=2026-01-01T00:00:00Z&updated_before=9999-01-01T00:00:00Z&name=A',
-    'created_before=2026-01-01T00:00:00Z',
   ])('has the users of all pages of ?%s, one in each line', async filters => {
     const users = (await few.http.get(`/users?${filters}`).expect(200)).body
     const response = await begin(few, `?${filters}`)
@@ -122,25 +116,22 @@ describe('GET /users as application/x-ndjson', () => {
     expect(await text(response)).toBe(lines)
   })
 
-  test.each(byEngine({ sqlite: ['a file', ':memory:'], postgres: ['a database'] }))(
+  // In a file: contracts/user-lists.test.ts.
+  test.each(byEngine({ sqlite: [':memory:'], postgres: [] }))(
     'has all of many users in the order of their ids, in %s',
-    async place => {
-      const isInMemory = place === ':memory:'
-      const app = isInMemory
-        ? await openTestApp({ env: { DATABASE_URL: place } })
-        : await openMany()
-      const count = isInMemory ? 1200 : MANY
-      const users = Array.from({ length: isInMemory ? count : 0 }, () => newUserBody().user)
-      await createMany(app, users)
-      const all = idsOf(await usersOf(await begin(app)))
-      expect(all).toEqual(Array.from({ length: count }, (_, nth) => nth + 1))
+    async DATABASE_URL => {
+      const app = await openTestApp({ env: { DATABASE_URL } })
+      await createMany(
+        app,
+        idsUpTo(1200).map(() => newUserBody().user),
+      )
+      expect(idsOf(await usersOf(await begin(app)))).toEqual(idsUpTo(1200))
     },
   )
 
   test('has those of many users that match, whether few or more', async () => {
     const app = await openMany()
-    const inSeconds = (from: number) =>
-      Array.from({ length: MANY }, (_, nth) => nth + 1).filter(id => 10 + (id % 50) > from)
+    const inSeconds = (from: number) => idsUpTo(MANY).filter(id => 10 + (id % 50) > from)
     const since = (seconds: number) => `?created_after=2026-01-31T12:00:${seconds}Z`
     expect(idsOf(await usersOf(await begin(app, since(57))))).toEqual(inSeconds(57))
     // More than 10,000.
@@ -158,15 +149,9 @@ describe('GET /users as application/x-ndjson', () => {
     for (const name of ['etag', 'link', 'content-length'])
       expect(got.headers).not.toHaveProperty(name)
     expect([head.status, head.text]).toEqual([200, undefined])
-    const {
-      'x-request-id': _,
-      date,
-      'transfer-encoding': coding,
-      connection,
-      ...others
-    } = got.headers
-    expect([date, coding, connection]).not.toContain(undefined)
-    expect(head.headers).toMatchObject(others)
+    const { 'x-request-id': _, date, 'transfer-encoding': coding, ...others } = got.headers
+    expect([date, coding]).not.toContain(undefined)
+    expect(head.headers).toMatchObject({ ...others, connection: expect.anything() })
     await few.http.head('/users?page=1').set('Accept', NDJSON).expect(400)
   })
 
@@ -221,15 +206,6 @@ describe('GET /users as application/x-ndjson', () => {
   test('has each user that existed throughout once, and with the feed from before it all of them', async () => {
     const app = await openMany()
     const { next } = (await app.http.get(`/users/changes?limit=1`)).body
-    const readFeed = async () => {
-      const entries: { id: number; user: ShownUser | null }[] = []
-      for (let after = next; ; ) {
-        const { body } = await app.http.get(`/users/changes?limit=1000&after=${after}`)
-        entries.push(...body.data)
-        if (!body.has_more) return entries
-        after = body.next
-      }
-    }
     const response = await begin(app)
     const last = MANY - 1
     await rename(app, last, 'Later')
@@ -241,9 +217,14 @@ describe('GET /users as application/x-ndjson', () => {
       users.set(user.id, user)
     }
     for (let id = 1; id < MANY; id++) if (id !== 2) expect(users.has(id)).toBe(true)
-    for (const { id, user } of await readFeed()) {
-      if (user === null) users.delete(id)
-      else users.set(id, user)
+    for (let after = next, hasMore = true; hasMore; ) {
+      const { body } = await app.http.get(`/users/changes?limit=1000&after=${after}`)
+      for (const { id, user } of body.data) {
+        if (user === null) users.delete(id)
+        else users.set(id, user)
+      }
+      after = body.next
+      hasMore = body.has_more
     }
     expect([users.size, users.has(2), users.has(MANY)]).toEqual([MANY - 1, false, false])
     expect([users.get(last)?.name, users.get(made.body.id)]).toEqual(['Later', made.body])
@@ -361,7 +342,7 @@ describe('GET /users as text/csv', () => {
     const rows = (await text(await begin(app, '', CSV))).split('\r\n')
     expect(`${rows[0]}\r\n`).toBe(`\ufeff${HEADING}`)
     const ids = rows.slice(1, -1).map(row => Number(row.split(',', 1)))
-    expect(ids).toEqual(Array.from({ length: MANY }, (_, nth) => nth + 1))
+    expect(ids).toEqual(idsUpTo(MANY))
   })
 
   test.each(['id=99', 'q=nobody', 'created_before=2026-01-01T00:00:00Z'])(

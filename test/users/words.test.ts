@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { foldCase } from '../../src/users/user-schemas.ts'
-import { firstChars, foldWords, parseAskedWords, wordsOf } from '../../src/users/words.ts'
+import { foldWords, parseAskedWords, wordsOf } from '../../src/users/words.ts'
 import { codePoints } from '../support/letters.ts'
 import { areBegun } from '../support/user-scan.ts'
 
@@ -74,13 +74,6 @@ test.each([
   ['𐐨'.repeat(300), ['𐐨'.repeat(64)]],
 ])('wordsOf %j gives %j', (value, words) => {
   expect(wordsOf(value)).toEqual(words)
-})
-
-test('firstChars cuts no character', () => {
-  const isCutByCharacters = fc.property(text, fc.nat(50), (value, count) => {
-    expect(firstChars(value, count)).toBe([...value].slice(0, count).join(''))
-  })
-  fc.assert(isCutByCharacters)
 })
 
 describe('parseAskedWords', () => {

@@ -23,26 +23,6 @@ test('failed logins that wait for the time of a slower digest are bounded, and k
   expect(await hash(PASSWORD)).toMatch(/^\$argon2id\$/)
 })
 
-test('calls take turns: one of many passwords holds up no other, and fits as a whole or not at all', async () => {
-  const { hash, hashAll, waiting } = createPasswordHasher({ maxConcurrent: 1, maxWaiting: 9 })
-  const ended: string[] = []
-  const note = (name: string) => () => ended.push(name)
-  const many = hashAll(Array(6).fill(PASSWORD))
-  const others = [
-    hash(PASSWORD).then(note('one')),
-    hashAll([PASSWORD, PASSWORD]).then(note('two')),
-    many.then(note('many')),
-  ]
-  expect(waiting()).toBe(8)
-  await expect(hashAll([PASSWORD, PASSWORD])).rejects.toMatchObject({ code: 'overloaded' })
-  others.push(hash(PASSWORD).then(note('last')))
-  await Promise.all(others)
-  expect(ended).toEqual(['one', 'last', 'two', 'many'])
-  expect(new Set(await many).size).toBe(6)
-  expect(waiting()).toBe(0)
-  expect(await hashAll([])).toEqual([])
-})
-
 test('POST /users takes many passwords at once, and GET is answered meanwhile', async () => {
   const { http } = await openTestApp()
   let created = 0
