@@ -83,8 +83,6 @@ const CHANGE_PAGE = z
   })
   .meta({ id: 'ChangePage', description: 'Changes of users.' })
 
-const USER_CONTENT = { [JSON_TYPE]: { schema: USER } }
-
 const LIST_CONTENT = {
   [JSON_TYPE]: { schema: z.union([z.array(USER), USER_PAGE]) },
   ...Object.fromEntries(WHOLE_LIST_FORMS.map(({ type }) => [type, { schema: z.string() }])),
@@ -139,7 +137,7 @@ export function describeUserOperations(rules: UserRules): readonly DescribedOper
     parameters: [ID, IF_MATCH, IF_NONE_MATCH, PREFER],
     body: z.object({ user: rules.change.meta({ id: 'UserChange' }) }),
     example: { user: { name: 'Bob Stone' } },
-    answers: { 200: answerWithUser('The user after the change.', { ...VERSION, ...APPLIED }) },
+    answers: { 200: answerWith(USER, 'The user after the change.', { ...VERSION, ...APPLIED }) },
     refusals: { ...invalid('name'), ...TAKEN, user_not_found: {}, outcome_unknown: {} },
   }
 
@@ -205,12 +203,8 @@ export function describeUserOperations(rules: UserRules): readonly DescribedOper
       ]),
       example: { user: { name: 'Bob', ...BOBS_LOGIN } },
       answers: {
-        200: {
-          description: 'What became of each of `users`.',
-          headers: APPLIED,
-          content: { [JSON_TYPE]: { schema: CREATED_USERS } },
-        },
-        201: answerWithUser('The user.', CREATE_HEADERS),
+        200: answerWith(CREATED_USERS, 'What became of each of `users`.', APPLIED),
+        201: answerWith(USER, 'The user.', CREATE_HEADERS),
       },
       refusals: { ...invalid('name'), ...TAKEN, outcome_unknown: {} },
     },
@@ -230,10 +224,7 @@ export function describeUserOperations(rules: UserRules): readonly DescribedOper
       }),
       example: { user: BOBS_LOGIN },
       answers: {
-        200: {
-          description: 'The user with this e-mail or id, and this password.',
-          content: USER_CONTENT,
-        },
+        200: answerWith(USER, 'The user with this e-mail or id, and this password.'),
       },
       refusals: { ...invalid('password'), wrong_credentials: {} },
     },
@@ -245,7 +236,7 @@ export function describeUserOperations(rules: UserRules): readonly DescribedOper
       description: 'With `If-None-Match`, the user is sent only if it has changed.',
       parameters: [ID, IF_MATCH, IF_NONE_MATCH],
       answers: {
-        200: answerWithUser('The user.'),
+        200: answerWith(USER, 'The user.', VERSION),
         304: { description: 'The client has this version.', headers: VERSION },
       },
       refusals: { user_not_found: {} },
@@ -261,10 +252,10 @@ export function describeUserOperations(rules: UserRules): readonly DescribedOper
       description: 'In one transaction. The answer has what became of each, in the order sent.',
       query: deletionParameters,
       answers: {
-        200: {
-          description: '204 for each user that is deleted, 404 for each that was not there.',
-          content: { [JSON_TYPE]: { schema: DELETIONS } },
-        },
+        200: answerWith(
+          DELETIONS,
+          '204 for each user that is deleted, 404 for each that was not there.',
+        ),
       },
       refusals: { query_invalid: {}, outcome_unknown: {} },
     },
@@ -289,6 +280,6 @@ function invalid(field: string) {
   return { validation_failed: { errors: [fieldError(field, [BLANK])] } }
 }
 
-function answerWithUser(description: string, headers: Schemas = VERSION): Answer {
-  return { description, headers, content: USER_CONTENT }
+function answerWith(schema: z.ZodType, description: string, headers: Schemas = {}): Answer {
+  return { description, headers, content: { [JSON_TYPE]: { schema } } }
 }

@@ -195,9 +195,7 @@ export interface UserRepository {
   /** Deletes users, one or more ids, each once, in one transaction. Returns the ids of those that there were. */
   deleteAll(ids: readonly number[]): Promise<readonly number[]>
 
-  /**
-   * The users that match, in the order of the sort. Throws `overloaded` if reading them takes too long.
-   */
+  /** The users that match, in the order of the sort. Throws `overloaded` if reading them takes too long. */
   list(query: UserQuery): Promise<UserPage>
 
   /**

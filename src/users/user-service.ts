@@ -151,9 +151,7 @@ export function createUserService(options: UserServiceOptions) {
     createMany: async (batch: Batch, handling: Handling = {}): Promise<readonly Created[]> =>
       createAll(requireBatch(batch, handling), handling),
 
-    /**
-     * Changes the fields sent. Throws `validation_failed`, `user_not_found`, `version_mismatch` and `email_taken`.
-     */
+    /** Changes the fields sent. Throws `validation_failed`, `user_not_found`, `version_mismatch` and `email_taken`. */
     update: async (
       id: number | undefined,
       body: unknown,
