@@ -1,7 +1,7 @@
 import type { Store } from 'express-rate-limit'
 import type { BanKey } from './ban-store.ts'
 import type { LimitLog } from './limit-log.ts'
-import { ruleText } from './rules/compiled-rule.ts'
+import type { CompiledRule } from './rules/rule-values.ts'
 
 /** The count of a key in its window. */
 export interface Count {
@@ -28,6 +28,11 @@ export interface CounterStore extends Store {
    * forgets those that have ended, and whole rules if they have too many.
    */
   letRunOut?(rulesInForce: ReadonlySet<string>): void
+}
+
+/** Differs for different rules. With the length of its name, so that its end is known whatever follows. */
+export function ruleText({ type, name }: Pick<CompiledRule, 'type' | 'name'>): string {
+  return `${type} ${name.length} ${name}`
 }
 
 /**

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { memoize } from '../platform/memoize.ts'
-import type { LimitRule } from './rules/compiled-rule.ts'
 import { factsOf, type LimitState } from './rules/request-facts.ts'
+import type { LimitRule } from './rules/rule-values.ts'
 
 const partitionOf = memoize(hashPartition)
 const quotedName = memoize(quote)

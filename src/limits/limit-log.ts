@@ -3,7 +3,7 @@ import type { RequestHandler } from 'express'
 import { hasLostAddress } from '../http/forwarded.ts'
 import { createThrottledLog, type ThrottledLogOptions } from '../http/throttled-log.ts'
 import type { BanKey } from './ban-store.ts'
-import { ruleText } from './rules/compiled-rule.ts'
+import { ruleText } from './counter-store.ts'
 import { factsOf } from './rules/request-facts.ts'
 
 export type LimitLog = ReturnType<typeof createLimitLog>

@@ -3,12 +3,11 @@ import type { NextFunction, RequestHandler, Response } from 'express'
 import { rateLimit } from 'express-rate-limit'
 import { type ErrorDetails, ServiceError } from '../errors.ts'
 import { fixedHeaders } from '../http/reply.ts'
-import { counterText } from './counter-store.ts'
+import { counterText, ruleText } from './counter-store.ts'
 import { hideLimit, showLimit, wholeSeconds } from './limit-headers.ts'
 import type { RuleInForce } from './rule-in-force.ts'
-import { type LimitRule, ruleText } from './rules/compiled-rule.ts'
 import { factsOf, type LimitState } from './rules/request-facts.ts'
-import type { FixedAnswer } from './rules/rule-values.ts'
+import type { FixedAnswer, LimitRule } from './rules/rule-values.ts'
 
 type LimitInForce = RuleInForce<LimitRule>
 

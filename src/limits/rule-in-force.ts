@@ -2,16 +2,11 @@ import { channel } from 'node:diagnostics_channel'
 import type { NextFunction, Request, RequestHandler, Response } from 'express'
 import { logText } from '../http/request-log.ts'
 import type { BanList } from './ban-list.ts'
-import { type CounterStore, counterText } from './counter-store.ts'
+import { type CounterStore, counterText, ruleText } from './counter-store.ts'
 import type { LimitLog } from './limit-log.ts'
 import type { RuleReport } from './rule-report.ts'
-import {
-  type CompiledCounter,
-  type CompiledRule,
-  type RuleType,
-  ruleText,
-} from './rules/compiled-rule.ts'
 import { factsOf, type LimitState } from './rules/request-facts.ts'
+import type { CompiledCounter, CompiledRule, RuleType } from './rules/rule-values.ts'
 
 /** What the rules of a service share. */
 export interface Shared {

@@ -1,5 +1,5 @@
 import { ownCopy } from '../platform/memoize.ts'
-import type { RuleType } from './rules/compiled-rule.ts'
+import type { RuleType } from './rules/rule-values.ts'
 
 /** What one rule has done since the start. */
 export interface RuleReport {

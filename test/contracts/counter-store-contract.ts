@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { type CounterStore, counterText } from '../../src/limits/counter-store.ts'
-import { type RuleType, ruleText } from '../../src/limits/rules/compiled-rule.ts'
+import { type CounterStore, counterText, ruleText } from '../../src/limits/counter-store.ts'
+import type { RuleType } from '../../src/limits/rules/rule-values.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 
 /** What is counted: the requests of one client, by one rule. */

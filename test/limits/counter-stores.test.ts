@@ -1,9 +1,8 @@
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import type { Count, CounterStore } from '../../src/limits/counter-store.ts'
+import { type Count, type CounterStore, ruleText } from '../../src/limits/counter-store.ts'
 import { createMemoryCounterStore } from '../../src/limits/memory-counter-store.ts'
-import { ruleText } from '../../src/limits/rules/compiled-rule.ts'
 import {
   createFallbackCounterStore,
   type FallbackCounterStoreOptions,

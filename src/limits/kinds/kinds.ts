@@ -1,7 +1,6 @@
 import { z } from 'zod'
 import { ACTIONS } from '../../http/actions.ts'
 import { isObject } from '../../platform/json.ts'
-import type { RuleType } from '../rules/compiled-rule.ts'
 import { combineMatchers, type MatchTests, matchShape } from '../rules/matchers.ts'
 import {
   actions,
@@ -12,6 +11,7 @@ import {
   durationOrFunction,
   flag,
   key,
+  type RuleType,
   ruleName,
   statuses,
 } from '../rules/rule-values.ts'

@@ -2,15 +2,9 @@ import type { Request } from 'express'
 import { headerValues } from '../../http/headers.ts'
 import { queryValues } from '../../http/query.ts'
 import { memoize } from '../../platform/memoize.ts'
-import type { TextTest } from './patterns.ts'
+import { addresses, patterns, patternsByName, type TextTest } from './patterns.ts'
 import { factsOf } from './request-facts.ts'
-import {
-  addresses,
-  patterns,
-  patternsByName,
-  type RequestTest,
-  requestTest,
-} from './rule-values.ts'
+import { type RequestTest, requestTest } from './rule-values.ts'
 
 /** Checks and compiles the keys by which rules match, each to a `RequestTest`, in the order in which they are asked. */
 export const matchShape = {

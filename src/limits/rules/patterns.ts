@@ -1,6 +1,8 @@
 import { BlockList, isIP, isIPv4 } from 'node:net'
 import { isRegExp } from 'node:util/types'
 import { z } from 'zod'
+import { isObject } from '../../platform/json.ts'
+import { fits, parsedBy } from './rule-values.ts'
 
 const pattern = z.union([
   z.string(),
@@ -20,12 +22,46 @@ export type Pattern = z.input<typeof pattern>
 
 export type Patterns = Pattern | readonly Pattern[]
 
-export const patternOrList = z.union([pattern, z.array(pattern).min(1)])
+const patternOrList = z.union([pattern, z.array(pattern).min(1)])
 
 export type TextTest = (text: string) => boolean
 
+/** Parses to a test of whether a text matches one of the patterns. `normalize` is applied to patterns that are text. */
+export function patterns(normalize?: (text: string) => string): z.ZodType<TextTest, Patterns> {
+  return parsedBy<Patterns, TextTest>(
+    'a pattern (text with * for any characters, or {"regex", "flags"} with flags of i, m, s and u) or a list of them',
+    given => (fits(patternOrList, given) ? compilePatterns([given].flat(), normalize) : undefined),
+  )
+}
+
+type PatternsByName = Readonly<Record<string, Patterns>>
+
+/** Parses to names, each with its test. */
+export const patternsByName = parsedBy<PatternsByName>('an object {NAME: pattern}', given =>
+  isObject(given) && Object.keys(given).length > 0 && !Object.hasOwn(given, '')
+    ? (given as PatternsByName)
+    : undefined,
+).transform((given, context) =>
+  Object.entries(given).map(([name, value]): readonly [string, TextTest] => {
+    const { data, error } = patterns().safeParse(value)
+    if (data !== undefined) return [name, data]
+    for (const { message } of error?.issues ?? []) {
+      context.addIssue({ code: 'custom', path: [name], message })
+    }
+    return z.NEVER
+  }),
+)
+
+const addressOrList = z.union([z.string(), z.array(z.string()).min(1)])
+
+/** Parses to a test of whether an address is one of them. */
+export const addresses = parsedBy<string | readonly string[], TextTest>(
+  'an address or a range such as "203.0.113.0/24", or a list of them',
+  given => (fits(addressOrList, given) ? compileAddresses([given].flat()) : undefined),
+)
+
 /** Compiles a test of whether an address is in a list of addresses and ranges; `undefined` if an entry is neither. */
-export function compileAddresses(entries: readonly string[]): TextTest | undefined {
+function compileAddresses(entries: readonly string[]): TextTest | undefined {
   const list = new BlockList()
   for (const entry of entries) {
     const [address = '', prefix, ...rest] = entry.split('/')
@@ -45,7 +81,7 @@ export function compileAddresses(entries: readonly string[]): TextTest | undefin
  * Compiles a test of whether one of the patterns matches a text. `normalize` is applied to patterns that are text.
  * Throws for a regular expression that does not compile, with a message that completes "must be …".
  */
-export function compilePatterns(
+function compilePatterns(
   patterns: readonly Pattern[],
   normalize: (text: string) => string = text => text,
 ): TextTest {

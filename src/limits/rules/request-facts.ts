@@ -3,7 +3,7 @@ import type { Request } from 'express'
 import { ipKeyGenerator, type RateLimitInfo } from 'express-rate-limit'
 import { requestedHost } from '../../http/forwarded.ts'
 import { pathOf } from '../../http/request-log.ts'
-import type { LimitRule } from './compiled-rule.ts'
+import type { LimitRule } from './rule-values.ts'
 
 /** A household or a small site has a network of at least this size in IPv6: RFC 6177. */
 const IPV6_PREFIX_BITS = 56

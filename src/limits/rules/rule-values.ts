@@ -2,7 +2,6 @@ import type { Request, RequestHandler } from 'express'
 import { z } from 'zod'
 import { durationMs } from '../../config/values.ts'
 import { ACTIONS, type Action } from '../../http/actions.ts'
-import { isObject } from '../../platform/json.ts'
 import {
   type ClientKey,
   compileKey,
@@ -11,19 +10,12 @@ import {
   type Key,
   requireSync,
 } from './client-key.ts'
-import {
-  compileAddresses,
-  compilePatterns,
-  type Patterns,
-  patternOrList,
-  type TextTest,
-} from './patterns.ts'
 
 /**
  * A schema for what `parse` returns no `undefined` for. `need` completes the sentence "must be …" about anything else, as does the
  * message of what `parse` throws.
  */
-function parsedBy<Input, Output = Input>(
+export function parsedBy<Input, Output = Input>(
   need: string,
   parse: (value: unknown) => Output | undefined,
 ): z.ZodType<Output, Input> {
@@ -40,7 +32,11 @@ function parsedBy<Input, Output = Input>(
   })
 }
 
-function fits<Schema extends z.ZodType>(schema: Schema, value: unknown): value is z.input<Schema> {
+/** Whether a schema takes a value. */
+export function fits<Schema extends z.ZodType>(
+  schema: Schema,
+  value: unknown,
+): value is z.input<Schema> {
   return schema.safeParse(value).success
 }
 
@@ -117,40 +113,6 @@ export const actions = parsedBy<readonly Action[]>(`a list of ${ACTIONS.join(', 
   fits(actionList, given) ? given : undefined,
 )
 
-/** Parses to a test of whether a text matches one of the patterns. `normalize` is applied to patterns that are text. */
-export function patterns(normalize?: (text: string) => string): z.ZodType<TextTest, Patterns> {
-  return parsedBy<Patterns, TextTest>(
-    'a pattern (text with * for any characters, or {"regex", "flags"} with flags of i, m, s and u) or a list of them',
-    given => (fits(patternOrList, given) ? compilePatterns([given].flat(), normalize) : undefined),
-  )
-}
-
-type PatternsByName = Readonly<Record<string, Patterns>>
-
-/** Parses to names, each with its test. */
-export const patternsByName = parsedBy<PatternsByName>('an object {NAME: pattern}', given =>
-  isObject(given) && Object.keys(given).length > 0 && !Object.hasOwn(given, '')
-    ? (given as PatternsByName)
-    : undefined,
-).transform((given, context) =>
-  Object.entries(given).map(([name, value]): readonly [string, TextTest] => {
-    const { data, error } = patterns().safeParse(value)
-    if (data !== undefined) return [name, data]
-    for (const { message } of error?.issues ?? []) {
-      context.addIssue({ code: 'custom', path: [name], message })
-    }
-    return z.NEVER
-  }),
-)
-
-const addressOrList = z.union([z.string(), z.array(z.string()).min(1)])
-
-/** Parses to a test of whether an address is one of them. */
-export const addresses = parsedBy<string | readonly string[], TextTest>(
-  'an address or a range such as "203.0.113.0/24", or a list of them',
-  given => (fits(addressOrList, given) ? compileAddresses([given].flat()) : undefined),
-)
-
 /** `withBody` allows keys of the body. */
 export function key({ withBody }: { readonly withBody: boolean }): z.ZodType<ClientKey, Key> {
   const names = KEY_NAMES.filter(name => withBody || !isOfBody(name))
@@ -195,3 +157,26 @@ export const answer = parsedBy<Answer>(
   given =>
     typeof given === 'function' || fits(fixedAnswer, given) ? (given as Answer) : undefined,
 )
+
+/** The type of a rule, as in its notices. */
+export type RuleType = 'safelist' | 'blocklist' | 'ban' | 'throttle' | 'track' | 'rateLimit'
+
+/** A compiled rule of any kind. Its functions throw if those of the file do. */
+export interface CompiledRule {
+  readonly type: RuleType
+  readonly name: string
+  readonly isDryRun: boolean
+  readonly matches: RequestTest
+}
+
+/** What a rule has that counts: `limit` requests of a key pass in each window of `windowMs`. */
+export interface CompiledCounter {
+  readonly by: ClientKey
+  readonly limit: number | ((request: Request) => number)
+  readonly windowMs: number | ((request: Request) => number)
+}
+
+/** A rule that denies what is over its limit. */
+export interface LimitRule extends CompiledRule, CompiledCounter {
+  readonly answer?: Answer | undefined
+}
