@@ -63,22 +63,6 @@ function nameOf(ring: KeyRing, key: string): string {
   return typeof found === 'string' ? found : `key ${found.name}`
 }
 
-test('KeyRing keeps the last keys while the store fails, which is reported once', async () => {
-  const { ring, fail, revoke, pass, onReadFailure } = await open()
-  const failure = new Error('away')
-  fail(failure)
-  await revoke('a')
-  for (let turn = 0; turn < 3; turn++) await pass(500)
-  expect(nameOf(ring, KEY)).toBe('key a')
-  expect(onReadFailure.mock.calls).toEqual([[failure]])
-  fail()
-  await pass(500)
-  expect(nameOf(ring, KEY)).toBe('unknown')
-  fail(failure)
-  await pass(500)
-  expect(onReadFailure).toHaveBeenCalledTimes(2)
-})
-
 test('KeyRing finds a change that is made while it reads', async () => {
   const { store, ring, create, revoke } = await open()
   const { list } = store

@@ -80,41 +80,13 @@ test('no more than maxretry pass when many come at once', async () => {
 })
 
 describe('who is banned', () => {
-  const key = (name: string, client = ANN) => ({ 'X-Api-Key': name, 'X-Forwarded-For': client })
-
-  test.each<[string, BanRule['by'] & {}, Record<'strikes' | 'banned' | 'free', From[]>]>([
-    [
-      'every client with the header, from any address',
-      'header:X-Api-Key',
-      {
-        strikes: [key('one'), key('one', BOB)],
-        banned: [key('one'), key('one', '192.0.2.1')],
-        free: [key('two'), ANN],
-      },
-    ],
-    [
-      'all of an IPv6 /56, and nobody in the next one',
-      'ip',
-      {
-        strikes: ['2001:db8:0:100::1', '2001:db8:0:1ff::2'],
-        banned: ['2001:db8:0:1ab::3'],
-        free: ['2001:db8:0:200::1', '2001:db8::1'],
-      },
-    ],
-    [
-      'a compound key only as a whole',
-      ['ip', 'header:X-Api-Key'],
-      {
-        strikes: [key('one'), key('one')],
-        banned: [key('one')],
-        free: [key('two'), key('one', BOB), ANN],
-      },
-    ],
-  ])('%s', async (_claim, by, { strikes, banned, free }) => {
-    await app.startOver({ bans: [{ ...LOGIN, maxretry: 2, by }] })
-    for (const from of strikes) await app.ask('POST /login', from)
-    for (const from of banned) expect(await denialOf(app, from)).toEqual([403, '3600'])
-    for (const from of free) expect(await denialOf(app, from)).toEqual(PASSED)
+  test('every client with the key of the rule, from any address', async () => {
+    const key = (name: string, client = ANN) => ({ 'X-Api-Key': name, 'X-Forwarded-For': client })
+    await app.startOver({ bans: [{ ...LOGIN, maxretry: 2, by: 'header:X-Api-Key' }] })
+    for (const from of [key('one'), key('one', BOB)]) await app.ask('POST /login', from)
+    for (const from of [key('one'), key('one', '192.0.2.1')])
+      expect(await denialOf(app, from)).toEqual([403, '3600'])
+    for (const from of [key('two'), ANN]) expect(await denialOf(app, from)).toEqual(PASSED)
   })
 
   test.each([

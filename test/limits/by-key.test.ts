@@ -47,13 +47,9 @@ test('with API_KEYS=off no request is counted by key, and a warning says so', as
   expect(logLines).toContainEqual(expect.objectContaining({ level: 40, warning }))
 })
 
-test('the filter answers before the key is asked for, and a safelist replaces no key', async () => {
-  await app.startOver({
-    safelist: [{ name: 'friend', userAgent: 'friend' }],
-    blocklist: [{ name: 'all' }],
-  })
-  await app.http.get('/users').set('User-Agent', 'scanner').expect(403)
-  await app.http.get('/users').set('User-Agent', 'friend').expect(401)
+test('a safelist replaces no key', async () => {
+  await app.startOver({ safelist: [{}] })
+  await app.http.get('/users').expect(401)
 })
 
 test('a limit on a route counts no request that lacks the key or the scope', async () => {

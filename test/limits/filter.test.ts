@@ -182,6 +182,12 @@ describe('by', () => {
     ['query:key', get('/users?key=a+b'), get('/users?key=a%20b'), get('/users?key=c')],
     ['query:Key', get('/users?Key=1'), get('/users?key=2&Key=1'), get('/users?Key=2')],
     [['query:a', 'query:b'], get('/?a=1&b=23'), get('/?b=23&a=1'), get('/?a=12&b=3')],
+    [
+      'query:ip',
+      get('/users?ip=2001:DB8:0:1ab::1'),
+      get('/users?ip=2001:db8:0:100::9'),
+      get('/users?ip=2001:db8:0:200::9'),
+    ],
     ['path', get('/users/1'), get('/users/%31?a=b'), get('/users/2')],
     ['path', get('/a/b'), get('//a///b'), get('/a/b/')],
     ['header:X-A', having({ 'X-A': 'x' }), ['GET /', { 'x-a': 'x' }], having({ 'X-A': 'X' })],
@@ -209,28 +215,13 @@ describe('by', () => {
   })
 })
 
-test.each<[by: Key, path: string, from: Readonly<Record<string, string>>]>([
-  ['header:X-Real-IP', '/users', { 'X-Real-IP': '2001:db8:0:1ff::7' }],
-  ['query:client', '/users?client=2001:DB8:0:1ab::1', {}],
-])(
-  '%j counts an IPv6 address by its network, which an operator may name',
-  async (by, path, from) => {
-    const ban = { name: 'network', by, maxretry: 1, findtime: 60, bantime: 60 }
-    await app.startOver({ bans: [ban], throttle: [{ ...ONCE, by }] })
-    await app.bans().add({ rule: 'network', client: '2001:db8:0:100::42' })
-    expect(await app.statusOf(`GET ${path}`, from)).toBe(403)
-    expect(await app.bans().lift({ rule: 'network' })).toBe(1)
-    await app.change({ throttle: [{ ...ONCE, by }] })
-    const same = (text: string) => text.replace(/2001.*/, '2001:db8:0:100::9')
-    await app.ask(
-      `GET ${same(path)}`,
-      'X-Real-IP' in from ? { 'X-Real-IP': '2001:db8:0:100::9' } : {},
-    )
-    expect(await app.statusOf(`GET ${path}`, from)).toBe(429)
-    const other = { 'X-Real-IP': '2001:db8:0:200::9' }
-    expect(await app.statusOf('GET /users?client=2001:db8:0:200::9', other)).not.toBe(429)
-  },
-)
+test('a ban by a header may be ordered by any address of the network that it counts', async () => {
+  const ban = { name: 'network', by: 'header:X-Real-IP', maxretry: 1, findtime: 60, bantime: 60 }
+  await app.startOver({ bans: [ban] })
+  await app.bans().add({ rule: 'network', client: '2001:db8:0:100::42' })
+  expect(await app.statusOf('GET /users', { 'X-Real-IP': '2001:db8:0:1ff::7' })).toBe(403)
+  expect(await app.statusOf('GET /users', { 'X-Real-IP': '2001:db8:0:200::7' })).toBe(200)
+})
 
 describe('with', () => {
   async function refused(answer: ThrottleRule['with'] & {}, headers: From = {}) {
