@@ -16,28 +16,17 @@ import {
   statuses,
 } from '../rules/rule-values.ts'
 
-/**
- * What a rule of the file has by a shape. Editors show the comments on its keys, as long as the declaration of the shape itself
- * has them: those of keys from another file are lost in it.
- */
-type InputOf<Shape extends z.ZodRawShape> = z.input<z.ZodObject<Shape>>
-
 const named = {
   /** Unique among the rules of its kind. The default is the place of the rule, as in `throttle[0]`. */
   name: ruleName.optional(),
 }
 
-const dryRun = {
+const trial = {
   /** Counts, and reports what the rule would do, but lets the request pass. */
   dryRun: flag.optional(),
 }
 
-/** All keys that are given must match; a rule without any matches every request. */
-export type Matching = InputOf<typeof matchShape>
-
-const filterShape = { ...named, ...matchShape, ...dryRun }
-
-type FilterShape = typeof named & typeof matchShape & typeof dryRun
+const filterShape = { ...named, ...matchShape, ...trial }
 
 /** Of rules that can wait for the answer. */
 const answered = {
@@ -47,80 +36,34 @@ const answered = {
 
 const byAddress = key({ withBody: false }).prefault('ip')
 
-export type SafelistRule = InputOf<typeof named & typeof matchShape>
-
-export type FilterRule = InputOf<FilterShape>
-
-const banShape = {
-  maxretry: count,
-  findtime: duration,
-  bantime: duration,
-  by: byAddress,
-  /** Whether matching requests pass until the ban (`allow2ban`, the default) or each gets 403. */
-  mode: z.enum(['allow2ban', 'fail2ban'], 'must be "allow2ban" or "fail2ban"').optional(),
-}
-
-export type BanRule = InputOf<FilterShape & typeof answered & typeof banShape>
-
-const throttleShape = {
-  /** How many requests of a key pass in each period. */
-  limit: count,
-  period: duration,
-  by: byAddress,
-  with: answer.optional(),
-}
-
-export type ThrottleRule = InputOf<FilterShape & typeof throttleShape>
-
-const trackShape = {
-  limit: count.optional(),
-  period: duration.optional(),
-  by: byAddress,
-}
-
-export type TrackRule = InputOf<FilterShape & typeof answered & typeof trackShape>
-
-const rateLimitShape = {
-  to: countOrFunction,
-  within: durationOrFunction,
-  only: actions.optional(),
-  except: actions.optional(),
-  by: key({ withBody: true }).prefault('ip'),
-  with: answer.optional(),
-}
-
-export type RateLimitRule = InputOf<typeof named & typeof rateLimitShape & typeof dryRun>
-
-/** What a limits file may hold. Functions of the request and RegExp are for modules only, not for JSON. */
-export interface LimitsFile {
-  /** Limits on the routes of users, asked in this order. */
-  readonly rateLimits?: readonly RateLimitRule[]
-  /** Matching requests pass, and no other rule applies to them. */
-  readonly safelist?: readonly SafelistRule[]
-  /** Matching requests get 403. */
-  readonly blocklist?: readonly FilterRule[]
-  /** After `maxretry` matching requests a client gets 403 for `bantime`. */
-  readonly bans?: readonly BanRule[]
-  /** Matching requests over the limit get 429. */
-  readonly throttle?: readonly ThrottleRule[]
-  /** Matching requests pass and are reported. */
-  readonly track?: readonly TrackRule[]
-}
-
 /** The kinds of rules, in the order in which a request meets them: the type of a rule, and what checks and compiles it. */
 export const KINDS = {
+  /** Matching requests pass, and no other rule applies to them. */
   safelist: {
     type: 'safelist',
     schema: z.strictObject({ ...named, ...matchShape }).transform(compileFilter),
   },
+
+  /** Matching requests get 403. */
   blocklist: {
     type: 'blocklist',
     schema: z.strictObject(filterShape).transform(compileFilter),
   },
+
+  /** After `maxretry` matching requests a client gets 403 for `bantime`. */
   bans: {
     type: 'ban',
     schema: z
-      .strictObject({ ...filterShape, ...answered, ...banShape })
+      .strictObject({
+        ...filterShape,
+        ...answered,
+        maxretry: count,
+        findtime: duration,
+        bantime: duration,
+        by: byAddress,
+        /** Whether matching requests pass until the ban (`allow2ban`, the default) or each gets 403. */
+        mode: z.enum(['allow2ban', 'fail2ban'], 'must be "allow2ban" or "fail2ban"').optional(),
+      })
       .refine(
         rule => rule.status === undefined || rule.mode !== 'fail2ban',
         misfit(
@@ -140,20 +83,39 @@ export const KINDS = {
         deniesStrikes: rule.mode === 'fail2ban',
       })),
   },
+
+  /** Matching requests over the limit get 429. */
   throttle: {
     type: 'throttle',
-    schema: z.strictObject({ ...filterShape, ...throttleShape }).transform(rule => ({
-      ...compileFilter(rule),
-      by: rule.by,
-      limit: rule.limit,
-      windowMs: rule.period,
-      answer: rule.with,
-    })),
+    schema: z
+      .strictObject({
+        ...filterShape,
+        /** How many requests of a key pass in each period. */
+        limit: count,
+        period: duration,
+        by: byAddress,
+        with: answer.optional(),
+      })
+      .transform(rule => ({
+        ...compileFilter(rule),
+        by: rule.by,
+        limit: rule.limit,
+        windowMs: rule.period,
+        answer: rule.with,
+      })),
   },
+
+  /** Matching requests pass and are reported; with a limit, those over it. */
   track: {
     type: 'track',
     schema: z
-      .strictObject({ ...filterShape, ...answered, ...trackShape })
+      .strictObject({
+        ...filterShape,
+        ...answered,
+        limit: count.optional(),
+        period: duration.optional(),
+        by: byAddress,
+      })
       .refine(
         rule => rule.limit === undefined || rule.period !== undefined,
         misfit('period', 'must be given with limit'),
@@ -169,10 +131,21 @@ export const KINDS = {
         return { ...checked, by, limit, windowMs }
       }),
   },
+
+  /** Limits on the routes of users, asked in this order. */
   rateLimits: {
     type: 'rateLimit',
     schema: z
-      .strictObject({ ...named, ...rateLimitShape, ...dryRun })
+      .strictObject({
+        ...named,
+        to: countOrFunction,
+        within: durationOrFunction,
+        only: actions.optional(),
+        except: actions.optional(),
+        by: key({ withBody: true }).prefault('ip'),
+        with: answer.optional(),
+        ...trial,
+      })
       .refine(
         rule => rule.only === undefined || rule.except === undefined,
         misfit('except', 'cannot be given together with only'),
@@ -186,7 +159,7 @@ export const KINDS = {
         answer: rule.with,
       })),
   },
-} as const satisfies Record<keyof LimitsFile, { type: RuleType; schema: z.ZodType }>
+} as const satisfies Record<string, { type: RuleType; schema: z.ZodType }>
 
 /** For `refine`: a key that does not fit to the others, which is checked even if one of them is wrong. */
 function misfit(key: string, error: string) {
@@ -208,12 +181,28 @@ export type RuleKind = keyof Kinds
 
 export const RULE_KINDS = Object.keys(KINDS) as RuleKind[]
 
+/** A rule of a kind as it is written. */
+type Written<Kind extends RuleKind> = z.input<Kinds[Kind]['schema']>
+
+/** What a limits file may hold. Functions of the request and RegExp are for modules only, not for JSON. */
+export type LimitsFile = { readonly [Kind in keyof Kinds]?: readonly Written<Kind>[] }
+
+export type SafelistRule = Written<'safelist'>
+export type FilterRule = Written<'blocklist'>
+export type BanRule = Written<'bans'>
+export type ThrottleRule = Written<'throttle'>
+export type TrackRule = Written<'track'>
+export type RateLimitRule = Written<'rateLimits'>
+
+/** All keys that are given must match; a rule without any matches every request. */
+export type Matching = z.input<z.ZodObject<typeof matchShape>>
+
 /** A rule of a kind, checked and compiled. */
 export type Compiled<Kind extends RuleKind> = z.output<Kinds[Kind]['schema']> & {
   readonly type: Kinds[Kind]['type']
   readonly name: string
-  /** As written in the file, to describe and compare it. */
-  readonly source: z.input<Kinds[Kind]['schema']>
+  /** To describe and compare it. */
+  readonly source: Written<Kind>
 }
 
 /** The rules of a limits file, by their kind. Functions in them may throw. */

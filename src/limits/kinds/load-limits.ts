@@ -110,47 +110,33 @@ function checkRules(kind: RuleKind, rules: unknown, mistakes: Mistake[]): readon
     mistakes.push({ at: [kind], text: `${kind}: must be a list of rules` })
     return []
   }
+  const { type, schema } = KINDS[kind]
   const names = new Set<string>()
-  return rules.flatMap((rule: unknown, index) => {
+  return rules.flatMap((given: unknown, index) => {
     const place = `${kind}[${index}]`
-    const given = isObject(rule) && typeof rule.name === 'string' ? rule.name : undefined
-    const label = given === undefined ? place : `${place} ${JSON.stringify(given)}`
+    const rule = isObject(given) && given.name === undefined ? { ...given, name: place } : given
+    const name = isObject(rule) && typeof rule.name === 'string' ? rule.name : place
+    const label = name === place ? place : `${place} ${JSON.stringify(name)}`
     const addMistake = (at: JsonPath, text: string) =>
       mistakes.push({ at: [kind, index, ...at], text: `${label}: ${text}` })
-    const name = given ?? place
-    const isNameless = isObject(rule) && rule.name === undefined
-    const compiled = checkRule(kind, isNameless ? { ...rule, name } : rule, addMistake)
+    const { data, error } = schema.safeParse(rule)
+    for (const issue of error?.issues ?? []) {
+      if (issue.code === 'unrecognized_keys') {
+        for (const key of issue.keys) addMistake([key], unknownKey(key, keysOf(kind)))
+      } else if (issue.path.length === 0) {
+        addMistake([], 'must be an object')
+      } else {
+        const isMissing = isObject(rule) && !Object.hasOwn(rule, String(issue.path[0]))
+        const need = isMissing
+          ? issue.message.replace(/^must be/, 'is missing: it must be')
+          : issue.message
+        addMistake(issue.path as JsonPath, `${issue.path.join('.')} ${need}`)
+      }
+    }
     if (names.has(name)) addMistake(['name'], `name is given twice in ${kind}`)
     names.add(name)
-    return compiled
+    return data === undefined ? [] : { ...data, type, name, source: rule }
   })
-}
-
-/** A list with the compiled rule; empty if it has mistakes. */
-function checkRule(
-  kind: RuleKind,
-  rule: unknown,
-  addMistake: (at: JsonPath, text: string) => void,
-): readonly object[] {
-  const result = KINDS[kind].schema.safeParse(rule)
-  if (result.success) {
-    const { name } = rule as { readonly name: string }
-    return [{ ...result.data, type: KINDS[kind].type, name, source: rule }]
-  }
-  for (const issue of result.error.issues) {
-    if (issue.code === 'unrecognized_keys') {
-      for (const key of issue.keys) addMistake([key], unknownKey(key, keysOf(kind)))
-    } else if (issue.path.length === 0) {
-      addMistake([], 'must be an object')
-    } else {
-      const isMissing = isObject(rule) && !Object.hasOwn(rule, String(issue.path[0]))
-      const need = isMissing
-        ? issue.message.replace(/^must be/, 'is missing: it must be')
-        : issue.message
-      addMistake(issue.path as JsonPath, `${issue.path.join('.')} ${need}`)
-    }
-  }
-  return []
 }
 
 /** Two recipes, pasted one after the other, may each have a list of the same kind: `JSON.parse` keeps only the last. */
