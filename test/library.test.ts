@@ -422,7 +422,7 @@ describe('a date that a test has faked', () => {
     for (const status of [404, 404, 403]) await http.get('/nowhere').expect(status)
   })
 
-  test('ends Idempotency-Keys and API keys', async () => {
+  test('ends Idempotency-Keys and API keys, to the millisecond', async () => {
     const DATABASE_URL = databaseFile()
     const key = await addKey(DATABASE_URL, { expiresAt: START + 2 * DAY_MS })
     const { http } = await open({ DATABASE_URL, API_KEYS: 'required' })
@@ -434,6 +434,8 @@ describe('a date that a test has faked', () => {
     setDate(DAY_MS - 1)
     await create().expect(201).expect('Idempotency-Replayed', 'true')
     setDate(DAY_MS)
+    await create().expect(422)
+    setDate(2 * DAY_MS - 1)
     await create().expect(422)
     setDate(2 * DAY_MS)
     await create().expect(401)

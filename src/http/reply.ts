@@ -1,7 +1,7 @@
 import type { Request, Response } from 'express'
 import type { ErrorCode } from '../errors.ts'
 import { clearTimeout, setTimeout } from '../platform/timers.ts'
-import { writeFlatHead } from './fast/flat-head.ts'
+import { writeFlatHead } from './fast/express-server.ts'
 import { sendTogether } from './fast/send-together.ts'
 
 /** A response as a value: what an endpoint returns, and what an error becomes. */

@@ -1,14 +1,7 @@
 import { nearest, unknownInWords } from '../config/did-you-mean.ts'
-import {
-  type Config,
-  checkSettings,
-  describeProblem,
-  VARIABLES,
-  type VariableName,
-} from '../config/settings.ts'
+import { checkSettings, describeProblem, VARIABLES, type VariableName } from '../config/settings.ts'
 import { OperatorError } from '../errors.ts'
 import type { LimitsFile } from '../limits/kinds/define-limits.ts'
-import type { CheckedLimits } from '../limits/kinds/kinds.ts'
 
 /**
  * Settings under their names in the environment, as text or as their natural type. `.env.example` explains them and has their
@@ -61,14 +54,11 @@ const LISTS = [HOSTS, 'TRUST_PROXY', 'CORS_ORIGINS']
 
 const NAMES = [...Object.keys(VARIABLES), 'LIMITS'].filter(name => !Object.hasOwn(OF_SERVER, name))
 
-export interface LibrarySettings {
-  readonly config: Config
-  /** The rules that were given instead of a file. */
-  readonly limits: CheckedLimits | undefined
-}
-
-/** The settings of a service that runs inside another program. Throws `OperatorError` with a line for each mistake. */
-export async function readLibrarySettings(settings: UserRecordsSettings): Promise<LibrarySettings> {
+/**
+ * The settings of a service that runs inside another program, and the rules that were given instead of a file. Throws
+ * `OperatorError` with a line for each mistake.
+ */
+export async function readLibrarySettings(settings: UserRecordsSettings) {
   const { LIMITS: rules, ...others } = settings
   const all: string[] = []
   const texts: Record<string, string | undefined> = {}

@@ -3,7 +3,6 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Application, Request, Response } from 'express'
 import { isLoopback } from '../config/values.ts'
 import { createExpressServer } from '../http/fast/express-server.ts'
-import { allowFlatHeads } from '../http/fast/flat-head.ts'
 import { TAKE_MS } from '../http/stream.ts'
 import { clearInterval, setInterval } from '../platform/timers.ts'
 import { type Capacity, createAdmission } from './admission.ts'
@@ -56,7 +55,6 @@ export function createHttpServer(options: HttpServerOptions) {
     },
     receive,
   )
-  allowFlatHeads(app)
   // A client may end its side and wait for its responses. Without this, Node closes its connection.
   Object.assign(server, { httpAllowHalfOpen: true })
   // Node drops headers over this count without an error; maxHeaderSize bounds their number anyway.

@@ -14,13 +14,10 @@ export interface Opened {
   readonly storage: Storage
 }
 
-export type ServiceStorageOptions = Pick<Opened, 'log' | 'clocks'> &
-  Pick<OpenStorageOptions, 'onCommit'>
-
 /** Opens the database for a service, and creates it if it is missing. Throws `UnusableDatabase`. */
 export function openStorage(
   { database, maxWaitingWrites }: Config,
-  { log, clocks, onCommit }: ServiceStorageOptions,
+  { log, clocks, onCommit }: Pick<Opened, 'log' | 'clocks'> & Pick<OpenStorageOptions, 'onCommit'>,
 ): Promise<Storage> {
   return engineOf(database).open({
     ...clocks,
