@@ -147,22 +147,25 @@ function readTlsContext({ rootCertificate, certificate, key }: PostgresTls): Sec
 
 function readCertificate(parameter: string, path: string): string {
   const text = readFile(parameter, path)
-  // `createSecureContext` ignores a root certificate that it cannot read.
-  if (fails(() => new X509Certificate(text)))
+  try {
+    // `createSecureContext` ignores a root certificate that it cannot read.
+    new X509Certificate(text)
+  } catch {
     throw unusable(parameter, path, 'is not a certificate in PEM format')
+  }
   return text
 }
 
 function readClientCertificate(certificatePath: string, keyPath: string) {
   const cert = readCertificate('sslcert', certificatePath)
   const key = readFile('sslkey', keyPath)
-  if (fails(() => createPrivateKey(key)))
-    throw unusable('sslkey', keyPath, 'is not a private key in PEM format without a passphrase')
-  if (!new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))) {
-    const why = `is not the key of the certificate in ${JSON.stringify(certificatePath)}`
-    throw unusable('sslkey', keyPath, why)
+  try {
+    if (new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))) return { cert, key }
+  } catch {
+    // The error itself is of no use, because it may show some of the key.
   }
-  return { cert, key }
+  const why = 'is not the private key of sslcert in PEM format without a passphrase'
+  throw unusable('sslkey', keyPath, why)
 }
 
 function readFile(parameter: string, path: string): string {
@@ -170,16 +173,6 @@ function readFile(parameter: string, path: string): string {
     return readFileSync(path, 'utf8')
   } catch (cause) {
     throw unusable(parameter, path, `cannot be read (${readFailureInWords(cause)})`)
-  }
-}
-
-/** The error itself is of no use, because it may show some of the key. */
-function fails(read: () => unknown): boolean {
-  try {
-    read()
-    return false
-  } catch {
-    return true
   }
 }
 

@@ -27,7 +27,7 @@ describe.skipIf(!canMakeCertificates)('a service does not start', () => {
   afterAll(() => files?.remove())
 
   const NO_CERTIFICATE = 'is not a certificate in PEM format'
-  const NO_KEY = 'is not a private key in PEM format without a passphrase'
+  const NO_KEY = 'is not the private key of sslcert in PEM format without a passphrase'
 
   test.each([
     ['sslrootcert', 'missing.pem', 'cannot be read (there is no such file)'],
@@ -37,7 +37,7 @@ describe.skipIf(!canMakeCertificates)('a service does not start', () => {
     ['sslcert', 'client.key', NO_CERTIFICATE],
     ['sslkey', 'client.pem', NO_KEY],
     ['sslkey', 'locked.key', NO_KEY],
-    ['sslkey', 'other.key', 'is not the key of the certificate in '],
+    ['sslkey', 'other.key', NO_KEY],
   ])('with %s=%s, which %s', async (parameter, file, why) => {
     const right = { sslrootcert: 'ca.pem', sslcert: 'client.pem', sslkey: 'client.key' }
     const paths = Object.entries({ ...right, [parameter]: file })
