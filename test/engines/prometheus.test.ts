@@ -10,7 +10,7 @@ import { temporaryFolder } from '../support/open-test-app.ts'
 import { canUsePrometheus } from '../support/programs.ts'
 import { PROJECT, readProject } from '../support/project.ts'
 import { managementUrlOf } from '../support/service-pair.ts'
-import { run, type SpawnedService, spawnService } from '../support/spawn-service.ts'
+import { run, spawnService } from '../support/spawn-service.ts'
 import { until } from '../support/until.ts'
 
 const SHIPPED = join(PROJECT, 'deploy/prometheus')
@@ -183,14 +183,8 @@ const LIMITS = {
   ],
 }
 
-interface MonitoredService {
-  readonly service: SpawnedService
-  /** Sends requests that between them have every outcome. */
-  use(): Promise<void>
-}
-
 /** The built service with everything that has metrics: limits, API keys, a webhook and the management port. */
-async function openMonitoredService(): Promise<MonitoredService> {
+async function openMonitoredService() {
   const cwd = temporaryFolder()
   writeFileSync(join(cwd, 'limits.json'), JSON.stringify(LIMITS))
   const scope = 'users:read,users:write,passwords:verify'
@@ -212,7 +206,8 @@ async function openMonitoredService(): Promise<MonitoredService> {
     await ask(service, line, user && { user }, { ...credentials, ...headers })
   }
 
-  async function use() {
+  /** Sends requests that between them have every outcome. */
+  async function use(): Promise<void> {
     const password = 'a long password'
     const newUser = () => ({ name: 'Ann', email: `user-${users++}@example.com`, password })
     const scanner = { 'User-Agent': 'a scanner' }
