@@ -180,7 +180,7 @@ BEGIN
   PERFORM note_user_changes(-coalesce(sum(user_count), 0)::bigint, 1) FROM users_summary;
   DELETE FROM user_changes;
   UPDATE user_feed SET mark = md5(random()::text || clock_timestamp()::text), forgotten_in = 0, forgotten_id = 0;
-  UPDATE idempotency_keys SET fingerprint = NULL, user_version = NULL, user_json = NULL;
+  UPDATE idempotency_keys SET fingerprint = NULL, user_json = NULL;
   RETURN NULL;
 END $$;
 
@@ -240,7 +240,6 @@ CREATE TABLE idempotency_keys (
   key_hash bytea CONSTRAINT idempotency_keys_primary_key PRIMARY KEY,
   user_id bigint NOT NULL,
   fingerprint text,
-  user_version text,
   user_json text,
   expires_at bigint NOT NULL,
   CONSTRAINT idempotency_keys_hash CHECK (length(key_hash) = 32)
@@ -253,7 +252,7 @@ CREATE INDEX idempotency_keys_by_expiry ON idempotency_keys (expires_at);
 -- Deleting a user deletes the answer and leaves the key used.
 CREATE FUNCTION forget_answers_of_deleted_users() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 BEGIN
-  UPDATE idempotency_keys SET fingerprint = NULL, user_version = NULL, user_json = NULL
+  UPDATE idempotency_keys SET fingerprint = NULL, user_json = NULL
   FROM deleted WHERE user_id = deleted.id;
   RETURN NULL;
 END $$;

@@ -78,7 +78,7 @@ export const COPIED_PARTS: Readonly<Record<string, CopiedPart<unknown>>> = {
   users: USERS,
   idempotency_keys: tablePart('idempotency keys', {
     name: 'idempotency_keys',
-    columns: ['key_hash', 'user_id', 'fingerprint', 'user_version', 'user_json', 'expires_at'],
+    columns: ['key_hash', 'user_id', 'fingerprint', 'user_json', 'expires_at'],
   }),
   bans: BANS,
   api_keys: tablePart('API keys', {

@@ -46,7 +46,7 @@ test('a user who is deleted leaves only the hash of an Idempotency-Key in the ta
 
   const rows = await storedTables(databaseUrl)
   expect(JSON.stringify(rows)).not.toMatch(/leaving|\$argon2/i)
-  const nothing = { fingerprint: null, user_version: null, user_json: null }
+  const nothing = { fingerprint: null, user_json: null }
   expect(rows.idempotency_keys).toMatchObject([{ user_id: body.id, ...nothing }])
   expect(rows.users).toEqual([])
 })

@@ -20,7 +20,7 @@ const TABLES = {
   users:
     'SELECT id, name, name_lower, email, password_digest, created_at, updated_at FROM users ORDER BY id',
   idempotencyKeys: `
-    SELECT key_hash, user_id, fingerprint, user_version, user_json, expires_at FROM idempotency_keys ORDER BY key_hash`,
+    SELECT key_hash, user_id, fingerprint, user_json, expires_at FROM idempotency_keys ORDER BY key_hash`,
   bans: 'SELECT rule, client_key, ends_at, lasts_ms FROM bans ORDER BY 1, 2',
   apiKeys: `
     SELECT name, key_hash, scopes, created_at, expires_at, last_used_at FROM api_keys ORDER BY name`,
@@ -44,8 +44,8 @@ const FILL_REST = `
   DELETE FROM users WHERE id IN (2, (SELECT max(id) FROM users))`
 
 const INSERT_KEY = `
-  INSERT INTO idempotency_keys (key_hash, user_id, fingerprint, user_version, user_json, expires_at)
-  VALUES (?, ?, ?, ?, ?, ?)`
+  INSERT INTO idempotency_keys (key_hash, user_id, fingerprint, user_json, expires_at)
+  VALUES (?, ?, ?, ?, ?)`
 
 const INSERT_BAN = `INSERT INTO bans (rule, client_key, ends_at, lasts_ms) VALUES (?, ?, ?, ?)`
 
@@ -96,10 +96,10 @@ export async function makeCopySource(path: string, users = 25): Promise<void> {
   const insertBan = database.prepare(INSERT_BAN)
   database.transaction(() => {
     for (let id = 1; id < users; id += 2) {
-      insertKey.run(randomBytes(32), id, 'print', `2026 ${id}`, `{"id":${id}}`, 1_900_000_000_000)
+      insertKey.run(randomBytes(32), id, 'print', `{"id":${id}}`, 1_900_000_000_000)
     }
     // Of the user that was deleted.
-    insertKey.run(randomBytes(32), 2, null, null, null, 1_900_000_000_000)
+    insertKey.run(randomBytes(32), 2, null, null, 1_900_000_000_000)
     for (const ban of BANS) insertBan.run(ban)
     database.prepare('INSERT INTO signing_keys VALUES (?, ?)').run('cursor', randomBytes(32))
     for (const [name, ...rest] of API_KEYS) insertApiKey.run(name, randomBytes(32), ...rest)

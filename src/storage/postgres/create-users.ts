@@ -36,7 +36,7 @@ const CREATED = `
     ) AS numbered
     ORDER BY lower(email COLLATE "C")
     ON CONFLICT ON CONSTRAINT users_email_unique DO NOTHING
-    RETURNING id, email, updated_at, ${REPRESENTATION} AS json
+    RETURNING id, email, ${REPRESENTATION} AS json
   )`
 
 const CREATE: Statement = {
@@ -44,10 +44,7 @@ const CREATE: Statement = {
   text: `WITH ${CREATED} SELECT email, json FROM created`,
 }
 
-/**
- * A claimed key may have expired. The join makes the server delete it before it is inserted again. Earlier releases, which may
- * serve at the same time, read `user_version`.
- */
+/** A claimed key may have expired. The join makes the server delete it before it is inserted again. */
 const CREATE_WITH_KEYS: Statement = {
   name: 'create_users_with_keys',
   text: `
@@ -61,8 +58,8 @@ const CREATE_WITH_KEYS: Statement = {
       ))
       RETURNING key_hash
     ), ${CREATED}, claimed AS (
-      INSERT INTO idempotency_keys (key_hash, user_id, fingerprint, user_version, user_json, expires_at)
-      SELECT key_hash, id, fingerprint, updated_at, json, $10
+      INSERT INTO idempotency_keys (key_hash, user_id, fingerprint, user_json, expires_at)
+      SELECT key_hash, id, fingerprint, json, $10
       FROM unnest($7::text[], $8::bytea[], $9::text[]) AS claim (email, key_hash, fingerprint)
       JOIN created USING (email) LEFT JOIN freed USING (key_hash)
       ORDER BY key_hash

@@ -38,8 +38,8 @@ const DELETE = `DELETE FROM users WHERE id = ?`
 const SELECT_KEY = `SELECT 1 FROM idempotency_keys WHERE key_hash = ? AND expires_at > ?`
 
 const INSERT_KEY = `
-  INSERT INTO idempotency_keys (key_hash, user_id, fingerprint, user_version, user_json, expires_at)
-  VALUES (?, ?, ?, ?, ?, ?)`
+  INSERT INTO idempotency_keys (key_hash, user_id, fingerprint, user_json, expires_at)
+  VALUES (?, ?, ?, ?, ?)`
 
 const DELETE_EXPIRED_KEYS = `
   DELETE FROM idempotency_keys WHERE key_hash = @keyHash AND expires_at <= @now OR key_hash IN (
@@ -70,7 +70,7 @@ export function createSqliteUserWrites(
 
   function keepKey({ keyHash, fingerprint }: IdempotencyClaim, user: StoredUser): void {
     const expiresAt = steadyNow() + IDEMPOTENCY_TTL_MS
-    insertKey.run(keyHash, user.id, fingerprint, user.version, user.json, expiresAt)
+    insertKey.run(keyHash, user.id, fingerprint, user.json, expiresAt)
   }
 
   function insertUser(newUser: NewUser): StoredUser {

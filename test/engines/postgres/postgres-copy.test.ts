@@ -70,7 +70,7 @@ test('between two databases of PostgreSQL, the source needs no right to write, t
 
 test('names what it cannot hold', async () => {
   const at = { from: await makeSource(), to: await newPostgresDatabase() }
-  execute(at.from, `UPDATE idempotency_keys SET user_version = 'a' || char(0) WHERE user_id = 7`)
+  execute(at.from, `UPDATE idempotency_keys SET fingerprint = 'a' || char(0) WHERE user_id = 7`)
   await expect(copyBetween(at)).rejects.toThrow(
     /^it cannot hold one of the idempotency keys: .*0x00/,
   )
