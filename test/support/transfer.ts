@@ -1,9 +1,10 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { expect } from 'vitest'
 import { type InputFlags, inputFormatOf } from '../../src/cli/transfer/format.ts'
 import { rowsIn } from './databases.ts'
 import { temporaryFolder } from './open-test-app.ts'
-import { runCommand } from './run-command.ts'
+import { runCommand, stderrOf, stdoutOf } from './run-command.ts'
 import { type FinishedProcess, linesOf } from './spawn-service.ts'
 
 /** `import` in a folder whose database is `data/users.db`, without its line about columns. */
@@ -40,6 +41,21 @@ export function folderWith(content: string | Buffer, file = 'users.ndjson'): str
   const cwd = temporaryFolder()
   writeFileSync(join(cwd, file), content)
   return cwd
+}
+
+/** The users after an import of a file that takes every row. */
+export async function takenUsers(content: string | Buffer, file: string, ...args: string[]) {
+  const cwd = folderWith(content, file)
+  await stdoutOf(importing(cwd, file, ...args))
+  return usersIn(cwd)
+}
+
+/** What an import says that ends before its first row. */
+export async function refusalOf(content: string | Buffer, file: string, ...args: string[]) {
+  const cwd = folderWith(content, file)
+  const said = await stderrOf(importing(cwd, file, ...args))
+  expect(usersIn(cwd)).toEqual([])
+  return said
 }
 
 export function manyRows(count: number): { name: string; email: string }[] {

@@ -2,8 +2,8 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { createDecoder } from '../../../src/cli/transfer/text-encodings.ts'
 import { SEED } from '../../support/faults.ts'
-import { runCommand, stderrOf, stdoutOf } from '../../support/run-command.ts'
-import { folderWith, importing, namesIn } from '../../support/transfer.ts'
+import { runCommand, stderrOf } from '../../support/run-command.ts'
+import { folderWith, importing, refusalOf, takenUsers } from '../../support/transfer.ts'
 
 const NAME = 'Jörg 😀'
 
@@ -31,11 +31,8 @@ describe.each(FORMATS)('import of %s', format => {
     ['UTF-16 LE with a mark', utf16(`\ufeff${text}`)],
     ['UTF-16 BE with a mark', utf16(`\ufeff${text}`, true)],
   ])('sees %s, whatever --encoding says', async (_what, bytes) => {
-    for (const args of [[], ['--encoding', 'windows-1252']]) {
-      const cwd = folderWith(bytes, file)
-      await stdoutOf(importing(cwd, file, ...args))
-      expect(namesIn(cwd)).toEqual([NAME])
-    }
+    for (const args of [[], ['--encoding', 'windows-1252']])
+      expect(await takenUsers(bytes, file, ...args)).toMatchObject([{ name: NAME }])
   })
 
   test.each([
@@ -44,36 +41,32 @@ describe.each(FORMATS)('import of %s', format => {
   ])(
     'without a mark in %s refuses it and names the option, which it takes',
     async (encoding, bytes) => {
-      const cwd = folderWith(bytes, file)
       const problem = `${file} is not UTF-8; it looks like UTF-16: add --encoding ${encoding}\n`
-      expect(await stderrOf(importing(cwd, file))).toBe(problem)
-      await stdoutOf(importing(cwd, file, '--encoding', encoding))
-      expect(namesIn(cwd)).toEqual([NAME])
+      expect(await refusalOf(bytes, file)).toBe(problem)
+      const users = await takenUsers(bytes, file, '--encoding', encoding)
+      expect(users).toMatchObject([{ name: NAME }])
     },
   )
 
   const line = format.endsWith('sv') ? 2 : 1
 
   test('in Windows-1252 ends with the name in the likely encodings, and is taken in one of them', async () => {
-    const cwd = folderWith(latin1, file)
-    const { code, stderr } = await importing(cwd, file)
-    const [problem, ...choices] = stderr.trimEnd().split('\n')
+    const [problem, ...choices] = (await refusalOf(latin1, file)).trimEnd().split('\n')
     const add = 'add the --encoding in which this reads right'
-    expect([code, problem]).toEqual([1, `${file} is not UTF-8 at line ${line}: ${add}`])
+    expect(problem).toBe(`${file} is not UTF-8 at line ${line}: ${add}`)
     expect(choices.slice(0, 3)).toEqual([
       '  --encoding windows-1252  Jörg €',
       '  --encoding windows-1251  Jцrg Ђ',
       '  --encoding windows-1253  Jφrg €',
     ])
-    await stdoutOf(importing(cwd, file, '--encoding', 'latin1'))
-    expect(namesIn(cwd)).toEqual(['Jörg €'])
+    const users = await takenUsers(latin1, file, '--encoding', 'latin1')
+    expect(users).toMatchObject([{ name: 'Jörg €' }])
   })
 
   test('names the line of what its encoding does not have', async () => {
     const bytes = Buffer.from(text.replace(NAME, 'J\x82'), 'latin1')
-    const cwd = folderWith(bytes, file)
-    const { stderr } = await importing(cwd, file, '--encoding', 'Shift_JIS')
-    expect(stderr).toMatch(/^users\.\w+ is not shift_jis at line [12]\n$/)
+    const said = await refusalOf(bytes, file, '--encoding', 'Shift_JIS')
+    expect(said).toMatch(/^users\.\w+ is not shift_jis at line [12]\n$/)
   })
 
   test.each([
@@ -84,8 +77,8 @@ describe.each(FORMATS)('import of %s', format => {
       'is a workbook of Excel or another spreadsheet: save its sheet as ',
     ],
   ])('that is a workbook (%s) says how to save it', async (_kind, start, problem) => {
-    const cwd = folderWith(Buffer.from(`${start}\x14\x00\x06`, 'latin1'), file)
-    expect(await stderrOf(importing(cwd, file))).toContain(`${file} ${problem}`)
+    const bytes = Buffer.from(`${start}\x14\x00\x06`, 'latin1')
+    expect(await refusalOf(bytes, file)).toContain(`${file} ${problem}`)
   })
 })
 
@@ -118,9 +111,7 @@ test('a password is never shown to choose an encoding by', async () => {
     ['users.json', '[{"name":"Ann","user_pass":"g\xfcnther","email":"a@example.com"}]'],
   ] as const
   for (const [file, text] of rows) {
-    const cwd = folderWith(Buffer.from(text, 'latin1'), file)
-    const { stderr } = await importing(cwd, file)
-    expect(stderr).toMatch(
+    expect(await refusalOf(Buffer.from(text, 'latin1'), file)).toMatch(
       /^users\.\w+ is not UTF-8 at line \d: add the --encoding in which it was saved, such as .+\n$/,
     )
   }
@@ -128,10 +119,9 @@ test('a password is never shown to choose an encoding by', async () => {
 
 test('a name of CSV is shown rather than another cell, and both rather than a password', async () => {
   const text = 'password,city,name,email\ng\xfcn,K\xf6ln,\xa3ukasz,a@example.com\n'
-  const cwd = folderWith(Buffer.from(text, 'latin1'), 'users.csv')
-  const { stderr } = await importing(cwd, 'users.csv')
-  expect(stderr).toContain('\n  --encoding windows-1250  Łukasz\n')
-  expect(stderr).not.toMatch(/ln|gün/)
+  const said = await refusalOf(Buffer.from(text, 'latin1'), 'users.csv')
+  expect(said).toContain('\n  --encoding windows-1250  Łukasz\n')
+  expect(said).not.toMatch(/ln|gün/)
 })
 
 test.each([

@@ -10,6 +10,7 @@ import {
   importingFrom,
   manyRows,
   ndjson,
+  takenUsers,
 } from '../../support/transfer.ts'
 
 const PACKED = 'users.ndjson.gz'
@@ -31,8 +32,7 @@ test.each<[string, Buffer, RegExp]>([
   ['is of another method', withByte(WHOLE, 2, 9), /has an unknown compression method/],
 ])('import of a .gz that %s ends with one line and code 1', async (_how, bytes, message) => {
   const { code, stderr } = await importing(folderWith(bytes, PACKED), PACKED)
-  expect(code).toBe(1)
-  expect(stderr).toMatch(/^.+\n$/)
+  expect([code, stderr]).toEqual([1, expect.stringMatching(/^.+\n$/)])
   expect(stderr).toMatch(message)
 })
 
@@ -80,11 +80,8 @@ test.each([
 })
 
 test('import takes all rows of a .gz with padding after it, and refuses other bytes there', async () => {
-  const padded = await importing(
-    folderWith(Buffer.concat([WHOLE, Buffer.alloc(2000)]), PACKED),
-    PACKED,
-  )
-  expect(padded).toMatchObject({ code: 0, stdout: expect.stringMatching(/^10 rows, 10 created; /) })
+  const padded = Buffer.concat([WHOLE, Buffer.alloc(2000)])
+  expect(await takenUsers(padded, PACKED)).toHaveLength(10)
   const other = folderWith(Buffer.concat([WHOLE, Buffer.from('other')]), PACKED)
   const { code, stderr } = await importing(other, PACKED)
   expect([code, stderr]).toEqual([

@@ -11,7 +11,10 @@ import {
   namesIn,
   ndjson,
   readerOptions,
+  refusalOf,
   rejectsIn,
+  takenUsers,
+  usersIn,
 } from '../../support/transfer.ts'
 
 const ANN = { name: 'Ann', email: 'ann@example.com' }
@@ -46,20 +49,15 @@ describe('import takes JSON', () => {
   })
 
   test.each([
-    ['an array', pretty(USERS)],
-    ['an object of many lines', pretty({ users: USERS })],
-    ['an object on one line', JSON.stringify({ users: USERS, kind: 'users' })],
-    ['objects on lines', ndjson(USERS)],
-  ])('of %s from standard input without --format', async (_what, input) => {
+    ['an array', pretty(USERS), USERS],
+    ['an object of many lines', pretty({ users: USERS }), USERS],
+    ['an object on one line', JSON.stringify({ users: USERS, kind: 'users' }), USERS],
+    ['objects on lines', ndjson(USERS), USERS],
+    ['one row without an end of line', JSON.stringify(ANN), [ANN]],
+  ])('of %s from standard input without --format', async (_what, input, users) => {
     const cwd = temporaryFolder()
     await stdoutOf(importingFrom(input, cwd, '-'))
-    expect(namesIn(cwd)).toEqual(['Ann', 'Bea'])
-  })
-
-  test('of one row from standard input, without --format and an end of line', async () => {
-    const cwd = temporaryFolder()
-    await stdoutOf(importingFrom(JSON.stringify(ANN), cwd, '-'))
-    expect(namesIn(cwd)).toEqual(['Ann'])
+    expect(usersIn(cwd)).toMatchObject(users)
   })
 
   test('of one array among several, with --at', async () => {
@@ -75,10 +73,8 @@ describe('import takes JSON', () => {
   })
 
   test('of no rows', async () => {
-    for (const text of ['[]', '{"users": []}']) {
-      const cwd = folderWith(text, 'users.json')
-      expect(await stdoutOf(importing(cwd, 'users.json'))).toMatch(/^0 rows, 0 created; /)
-    }
+    for (const text of ['[]', '{"users": []}'])
+      expect(await takenUsers(text, 'users.json')).toEqual([])
   })
 
   test('and rejects rows that are no users, with the line on which each begins', async () => {
@@ -116,24 +112,22 @@ describe('import refuses JSON', () => {
       ['--at', 'users.b'],
       ' has no list of users at users.b; it has lists of objects at a.b: add --at PATH, such as --at "a.b"',
     ],
+    [
+      'one object with an array, named NDJSON',
+      pretty({ users: USERS }),
+      ['--format', 'ndjson'],
+      ' is one object with lists in it: add --format json to import one of them',
+    ],
   ])('that is %s', async (_what, text, args, problem) => {
-    const cwd = folderWith(text, 'users.json')
-    expect(await stderrOf(importing(cwd, 'users.json', ...args))).toBe(`users.json${problem}\n`)
+    expect(await refusalOf(text, 'users.json', ...args)).toBe(`users.json${problem}\n`)
   })
 
   test('that is one object, and takes it as a user once told', async () => {
-    const cwd = folderWith(pretty({ ...ANN, tags: ['a'] }), 'users.json')
-    expect(await stderrOf(importing(cwd, 'users.json'))).toBe(
+    const text = pretty({ ...ANN, tags: ['a'] })
+    expect(await refusalOf(text, 'users.json')).toBe(
       'users.json is one object without an array of objects: if it is a user, add --format ndjson\n',
     )
-    await stdoutOf(importing(cwd, 'users.json', '--format', 'ndjson'))
-    expect(namesIn(cwd)).toEqual(['Ann'])
-  })
-
-  test('that is one object with an array, named NDJSON', async () => {
-    const cwd = folderWith(pretty({ users: USERS }), 'users.ndjson')
-    const problem = 'is one object with lists in it: add --format json to import one of them'
-    expect(await stderrOf(importing(cwd, 'users.ndjson'))).toBe(`users.ndjson ${problem}\n`)
+    expect(await takenUsers(text, 'users.json', '--format', 'ndjson')).toMatchObject([ANN])
   })
 
   test('that is too long for a string, and says how to make NDJSON of it', () => {
@@ -153,10 +147,8 @@ describe('import refuses JSON', () => {
     ['the end', ',\n', 'it ends too early at line 2, character 1'],
     ['a comment', '// no]', 'there is a mistake at line 1, character 42'],
   ])('with a mistake in %s before anything is written', async (_what, wrong, problem) => {
-    const cwd = folderWith(`[${JSON.stringify(ANN)}${wrong}`, 'users.json')
-    const { code, stderr } = await importing(cwd, 'users.json')
-    expect({ code, stderr }).toEqual({ code: 1, stderr: `users.json is not JSON: ${problem}\n` })
-    expect(namesIn(cwd)).toEqual([])
+    const said = await refusalOf(`[${JSON.stringify(ANN)}${wrong}`, 'users.json')
+    expect(said).toBe(`users.json is not JSON: ${problem}\n`)
   })
 })
 
