@@ -89,20 +89,6 @@ describe('StorageEngine', () => {
     }
   })
 
-  test('writes beyond maxWaitingWrites are refused, and the others are done', async () => {
-    const database = await newStoredDatabase()
-    const { engine } = database
-    const { users } = await openEngine(engine, { maxWaitingWrites: 10 })
-    const creates = Array.from({ length: 200 }, (_, index) =>
-      createUser(users, { ...ANN, email: `ann${index}@example.com` }),
-    )
-    const results = await Promise.allSettled(creates)
-    const refused = results.flatMap(result => (result.status === 'rejected' ? [result] : []))
-    expect(refused.length).toBeGreaterThan(0)
-    for (const { reason } of refused) expect(reason).toMatchObject({ code: 'overloaded' })
-    expect(await emailsIn(database)).toHaveLength(200 - refused.length)
-  })
-
   test('each user of a create waits as a write: where they do not all fit, none is made', async () => {
     const database = await newStoredDatabase()
     const { engine } = database

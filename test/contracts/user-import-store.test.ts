@@ -2,7 +2,6 @@ import { describe, expect, test } from 'vitest'
 import type {
   ImportCheckpoint,
   ImportedUser,
-  ImportKeys,
   ImportOutcome,
 } from '../../src/users/transfer/user-import-store.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
@@ -100,23 +99,6 @@ describe('UserImportStore', () => {
     const rows = [at(1, 'x@x.co'), at(2, 'A@x.co'), at(3, 'b@x.co'), at(1, 'c@x.co')]
     expect(await importUsers(store, rows, 'update')).toEqual(Array(4).fill('updated'))
     expect((await users()).map(({ email }) => email)).toEqual(['c@x.co', 'A@x.co', 'b@x.co'])
-  })
-
-  test('findUsers finds by e-mail, without regard to case, and by id', async () => {
-    const { store } = await openWithTwo()
-    const found = async (...rows: ImportKeys[]) => {
-      const users = await store.findUsers(rows)
-      return new Map(users.map(user => [user.id, user]))
-    }
-    expect(await found({ email: 'ANN@example.com' })).toEqual(new Map([[1, OLD_ANN]]))
-    const both = new Map<number, object>([
-      [1, OLD_ANN],
-      [2, OLD_BEA],
-    ])
-    expect(await found({ ...BEA }, { email: 'ann@example.com' }, CID)).toEqual(both)
-    expect(await found({ ...ANN, id: 2 })).toEqual(both)
-    expect(await found({ ...CID, id: 3 })).toEqual(new Map())
-    expect(await found()).toEqual(new Map())
   })
 
   test('lastId is the highest id that was ever given out', async () => {

@@ -43,16 +43,6 @@ const FILL_REST = `
   UPDATE users SET updated_at = '2030-01-01T00:00:00.000Z' WHERE id % 4 = 0;
   DELETE FROM users WHERE id IN (2, (SELECT max(id) FROM users))`
 
-const INSERT_KEY = `
-  INSERT INTO idempotency_keys (key_hash, user_id, fingerprint, user_json, expires_at)
-  VALUES (?, ?, ?, ?, ?)`
-
-const INSERT_BAN = `INSERT INTO bans (rule, client_key, ends_at, lasts_ms) VALUES (?, ?, ?, ?)`
-
-const INSERT_API_KEY = `
-  INSERT INTO api_keys (name, key_hash, scopes, created_at, expires_at, last_used_at)
-  VALUES (?, ?, ?, ?, ?, ?)`
-
 const INSERT_WEBHOOK = `
   INSERT INTO webhooks (name, url, secret, previous_secret, rotated_until, revision, cursor, begun_at, failures)
   VALUES (?, 'https://example.com/', ?, ?, ?, 3, ?, 1, 2)`
@@ -91,9 +81,9 @@ export async function makeCopySource(path: string, users = 25): Promise<void> {
   makeDatabase(path, { users })
   const database = new Database(path)
   database.exec(FILL_REST)
-  const insertKey = database.prepare(INSERT_KEY)
-  const insertApiKey = database.prepare(INSERT_API_KEY)
-  const insertBan = database.prepare(INSERT_BAN)
+  const insertKey = database.prepare('INSERT INTO idempotency_keys VALUES (?, ?, ?, ?, ?)')
+  const insertApiKey = database.prepare('INSERT INTO api_keys VALUES (?, ?, ?, ?, ?, ?)')
+  const insertBan = database.prepare('INSERT INTO bans VALUES (?, ?, ?, ?, 0)')
   database.transaction(() => {
     for (let id = 1; id < users; id += 2) {
       insertKey.run(randomBytes(32), id, 'print', `{"id":${id}}`, 1_900_000_000_000)
