@@ -57,16 +57,11 @@ const COLUMNS = 'rule, client_key, ends_at, lasts_ms'
 /** Not lifted either. `$1` is the time. */
 const IN_FORCE = 'ends_at > $1 AND lasts_ms > 0'
 
-function selectPage(place: string): string {
-  return `
-    SELECT ${COLUMNS} FROM bans WHERE ${place} AND lasts_ms > 0
-    ORDER BY ends_at, rule, client_key LIMIT ${PAGE_ROWS}`
-}
-
-const SELECT_FIRST_PAGE = selectPage('ends_at > $1')
-
-/** The first condition is for the index, which SQLite does not use for the second. */
-const SELECT_NEXT_PAGE = selectPage('ends_at >= $1 AND (ends_at, rule, client_key) > ($1, $2, $3)')
+/** Those behind a place. The index is for the condition without a plus; SQLite does not use it for the last one. */
+const SELECT_PAGE = `
+  SELECT ${COLUMNS} FROM bans
+  WHERE +ends_at > $1 AND lasts_ms > 0 AND ends_at >= $2 AND (ends_at, rule, client_key) > ($2, $3, $4)
+  ORDER BY ends_at, rule, client_key LIMIT ${PAGE_ROWS}`
 
 /** Bans in the table `bans` of either engine. Saving a ban deletes some of those that have ended. */
 export function createBanStore({ statements, dialect, steadyNow }: BanStoreOptions): BanStore {
@@ -112,14 +107,16 @@ export function createBanStore({ statements, dialect, steadyNow }: BanStoreOptio
   }
 
   async function* load(): AsyncIterable<readonly Ban[]> {
-    let page = await read<BanRow>(SELECT_FIRST_PAGE, [await now()])
+    const instant = await now()
+    let place: readonly unknown[] = [instant, '', '']
     for (;;) {
+      const page: BanRow[] = await read<BanRow>(SELECT_PAGE, [instant, ...place])
       yield page.map(toBan)
       const last = page[PAGE_ROWS - 1]
       if (last === undefined) return
       await nextTurn()
       const [rule, clientKey, endsAt] = last
-      page = await read<BanRow>(SELECT_NEXT_PAGE, [endsAt, rule, clientKey])
+      place = [endsAt, rule, clientKey]
     }
   }
 
