@@ -166,8 +166,12 @@ describe('UserRepository', () => {
       ...emails.map((email, nth) => () => repository.isEmailTaken(email, users[nth + 1]?.id)),
       ...[...queries, ...queries].map(query => () => repository.list({ ...FIRST, ...query })),
     ]
-    const together = await Promise.all(calls.map(call => call()))
-    for (const [nth, call] of calls.entries()) expect(together[nth]).toEqual(await call())
+    // No more at once than a busy server answers within the time of a call.
+    for (let from = 0; from < calls.length; from += 100) {
+      const some = calls.slice(from, from + 100)
+      const together = await Promise.all(some.map(call => call()))
+      for (const [nth, call] of some.entries()) expect(together[nth]).toEqual(await call())
+    }
   })
 
   test('create makes none of its users if one cannot be written', async () => {

@@ -124,11 +124,11 @@ function readPassword(
   throw unusable('passfile', passwordFile, 'has no password for this server, database and user')
 }
 
-/** What a password is for: host, port, database and user. */
-export type PasswordUse = readonly [string, string, string, string]
-
-/** The password of the first line that fits, as in libpq: https://www.postgresql.org/docs/current/libpq-pgpass.html */
-export function findPassword(text: string, use: PasswordUse): string | undefined {
+/**
+ * The password of the first line that fits host, port, database and user, as in libpq:
+ * https://www.postgresql.org/docs/current/libpq-pgpass.html
+ */
+export function findPassword(text: string, use: readonly string[]): string | undefined {
   const line = new RegExp(`^${use.map(patternOf).join('')}(.*)$`, 'mu')
   return line.exec(text)?.[1]?.replaceAll(/\\(.)/gu, '$1')
 }

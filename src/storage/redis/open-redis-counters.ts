@@ -1,18 +1,12 @@
-import type { RedisLocation } from '../../config/redis-url.ts'
 import { type CounterStore, counterText } from '../../limits/counter-store.ts'
 import { createPatience, withinPatience } from '../../platform/patience.ts'
 import { clearInterval, clearTimeout, setInterval, setTimeout } from '../../platform/timers.ts'
-import { createCounterNames, openRedisCounterStore } from './redis-counter-store.ts'
+import { openRedisCounterStore, type RedisCounterStoreOptions } from './redis-counter-store.ts'
 import { asUnusableRedis, reasonOf } from './redis-errors.ts'
 
-export interface RedisCountersOptions {
-  readonly location: RedisLocation
-  /** What the name of every key begins with. */
-  readonly prefix: string
-  /** Hides who is counted. The same for all processes that count together. */
-  readonly secret: Buffer
-  /** Milliseconds since the epoch, by a clock that never jumps. */
-  readonly steadyNow: () => number
+type OfRedis = Pick<RedisCounterStoreOptions, 'location' | 'prefix' | 'secret' | 'steadyNow'>
+
+export interface RedisCountersOptions extends OfRedis {
   /** Counts while Redis does not. */
   readonly local: CounterStore
   /** Called once an outage, with its reason in words. */
@@ -37,14 +31,11 @@ const HEARTBEAT = counterText('track 0 ', '', HEARTBEAT_MS)
 export async function openRedisCounters(
   options: RedisCountersOptions,
 ): Promise<FallbackCounterStore> {
-  const { location, prefix, secret, steadyNow, local, onLost, onBack } = options
-  const nameOf = createCounterNames(prefix, secret)
-  const patienceMs = PATIENCE_MS
+  const { local, onLost, onBack, ...ofRedis } = options
   const store = createFallbackCounterStore({
-    open: link =>
-      openRedisCounterStore({ ...link, location, prefix, nameOf, patienceMs, steadyNow }),
+    open: link => openRedisCounterStore({ ...link, ...ofRedis, patienceMs: PATIENCE_MS }),
     local,
-    patienceMs,
+    patienceMs: PATIENCE_MS,
     retryEveryMs: RETRY_EVERY_MS,
     onLost: error => onLost(reasonOf(error)),
     onBack,
@@ -53,11 +44,11 @@ export async function openRedisCounters(
     await store.start()
   } catch (error) {
     const unusable = asUnusableRedis(error)
-    if (unusable === undefined) store.lose(error)
-    else {
+    if (unusable !== undefined) {
       store.close()
       throw unusable
     }
+    store.lose(error)
   }
   const heartbeat = setInterval(() => {
     if (!store.isLocal()) void store.increment(HEARTBEAT)

@@ -25,8 +25,8 @@ const COUNT_SCRIPT_SHA1 = createHash('sha1').update(COUNT_SCRIPT).digest('hex')
 export interface RedisCounterStoreOptions extends ConnectOptions {
   /** What the name of every key begins with. */
   readonly prefix: string
-  /** Names the keys of counters: one of `createCounterNames`. */
-  readonly nameOf: (counter: string) => string
+  /** Hides who is counted. The same for all processes that count together. */
+  readonly secret: Buffer
   /** How long Redis may take to count. */
   readonly patienceMs: number
   /** Milliseconds since the epoch, by a clock that never jumps. */
@@ -42,7 +42,8 @@ const TRIAL_WINDOW_MS = 1000
 export async function openRedisCounterStore(
   options: RedisCounterStoreOptions,
 ): Promise<CounterStore> {
-  const { prefix, nameOf, patienceMs, steadyNow } = options
+  const { prefix, secret, patienceMs, steadyNow } = options
+  const nameOf = createCounterNames(prefix, secret)
   const send = await openRedisConnection(options)
   const tryOut = () =>
     Promise.all(TRIALS.map(name => countInRedis(send, prefix + name, TRIAL_WINDOW_MS)))
@@ -94,7 +95,7 @@ const NAME_CHARS = 24
  * Names counters by a prefix and a hash with a secret, so that nobody learns about clients from the names in Redis, not even by
  * trying every address. Remembers names, because making one takes longer than the rest of a count.
  */
-export function createCounterNames(prefix: string, secret: Buffer): (counter: string) => string {
+function createCounterNames(prefix: string, secret: Buffer): (counter: string) => string {
   return memoize(counter => prefix + hashOf(secret, counter))
 }
 

@@ -3,10 +3,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import type { RedisLocation } from '../../../src/config/redis-url.ts'
 import { loadConfig } from '../../../src/config/settings.ts'
 import type { CounterStore } from '../../../src/limits/counter-store.ts'
-import {
-  createCounterNames,
-  openRedisCounterStore,
-} from '../../../src/storage/redis/redis-counter-store.ts'
+import { openRedisCounterStore } from '../../../src/storage/redis/redis-counter-store.ts'
 import {
   type CounterKey,
   describeCounterStore,
@@ -33,8 +30,7 @@ async function openStore(
   const abort = new AbortController()
   onTestFinished(() => abort.abort())
   return openRedisCounterStore({
-    ...{ location, prefix, steadyNow, signal: abort.signal, onEnd: () => {} },
-    nameOf: createCounterNames(prefix, secret),
+    ...{ location, prefix, secret, steadyNow, signal: abort.signal, onEnd: () => {} },
     // Long enough for any answer, on any machine.
     patienceMs: 3_600_000,
   })
