@@ -13,35 +13,8 @@ import {
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { NO_DOTENV, problemsOf } from '../support/problems-of.ts'
 
-const DEFAULTS: Config = {
-  host: '127.0.0.1',
-  port: 3000,
-  database: fileAt('file:./data/users.db', './data/users.db'),
-  cacheStore: 'memory',
-  redis: undefined,
-  redisPrefix: 'user-records:',
-  managementPort: undefined,
-  managementHost: '127.0.0.1',
-  managementToken: undefined,
-  keepAliveTimeoutMs: 65_000,
-  changesRetentionMs: 30 * 86_400_000,
-  apiKeys: 'off',
-  webhooks: 'on',
-  allowedHosts: undefined,
-  limitsFile: undefined,
-  trustProxy: false,
-  logLevel: 'info',
-  corsOrigins: undefined,
-  bodyLimitBytes: 102_400,
-  passwordMinChars: 8,
-  passwordBlocklist: undefined,
-  shutdownTimeoutMs: 10_000,
-  maxConnections: 10_000,
-  maxEventLoopDelayMs: 500,
-  maxWaitingRequests: 5000,
-  maxWaitingWrites: 10_000,
-  maxWaitingPasswords: 250,
-}
+/** As `.env.example` lists them. */
+const DEFAULTS = loadConfig({}, NO_DOTENV)
 
 const ENV_EXAMPLE = fileURLToPath(new URL('../../.env.example', import.meta.url))
 
@@ -70,10 +43,8 @@ function dotenvOf(text: string | Buffer): string {
   return path
 }
 
-test('loadConfig without any variable gives the defaults, frozen', () => {
-  const config = loadConfig({}, NO_DOTENV)
-  expect(config).toEqual(DEFAULTS)
-  expect(Object.isFrozen(config)).toBe(true)
+test('loadConfig gives settings that nobody can change', () => {
+  expect(Object.isFrozen(DEFAULTS)).toBe(true)
 })
 
 describe('loadConfig accepts', () => {
@@ -136,6 +107,7 @@ describe('loadConfig accepts', () => {
     ['BODY_LIMIT', '2048', { bodyLimitBytes: 2048 }],
     ['BODY_LIMIT', '64 KB', { bodyLimitBytes: 65_536 }],
     ['BODY_LIMIT', '100mb', { bodyLimitBytes: 104_857_600 }],
+    ['CHANGES_RETENTION', '30d', { changesRetentionMs: 30 * 86_400_000 }],
     ['KEEP_ALIVE_TIMEOUT', '1s', { keepAliveTimeoutMs: 1000 }],
     ['KEEP_ALIVE_TIMEOUT', '1 hour', { keepAliveTimeoutMs: 3_600_000 }],
     ['PASSWORD_MIN_LENGTH', '1', { passwordMinChars: 1 }],
@@ -145,6 +117,7 @@ describe('loadConfig accepts', () => {
     ['SHUTDOWN_TIMEOUT', '30', { shutdownTimeoutMs: 30_000 }],
     ['SHUTDOWN_TIMEOUT', '1 hour', { shutdownTimeoutMs: 3_600_000 }],
     ['MAX_CONNECTIONS', '1000000', { maxConnections: 1_000_000 }],
+    ['MAX_EVENT_LOOP_DELAY', '500ms', { maxEventLoopDelayMs: 500 }],
     ['MAX_EVENT_LOOP_DELAY', '1 minute', { maxEventLoopDelayMs: 60_000 }],
     ['MAX_WAITING_REQUESTS', '1', { maxWaitingRequests: 1 }],
     ['MAX_WAITING_WRITES', '100', { maxWaitingWrites: 100 }],
@@ -338,12 +311,6 @@ test('an empty variable counts as unset, and one that is no setting is ignored',
 })
 
 describe('a .env file', () => {
-  test('is read, with its comments and quotes', () => {
-    const text = `# where it listens\nPORT=4000\n\nSHUTDOWN_TIMEOUT="1 minute"\nLOG_LEVEL='warn' # less of it\n`
-    const found = { port: 4000, shutdownTimeoutMs: 60_000, logLevel: 'warn' }
-    expect(readDotenv(text)).toEqual({ ...DEFAULTS, ...found })
-  })
-
   test.each<[string, Environment, string, Partial<Config>]>([
     ['yields', { PORT: '5000' }, 'PORT=4000\nHOST=::1\n', { port: 5000, host: '::1' }],
     ['yields, where it is wrong,', { PORT: '5000' }, 'PORT=http\n', { port: 5000 }],
@@ -379,7 +346,7 @@ describe('the lines of a .env file', () => {
     ['no line end', 'PORT=4000\nHOST=0.0.0.0'],
     ['export', 'export PORT=4000\n  export\tHOST="0.0.0.0"\n'],
     ['blanks', '\t PORT = 4000 \n \n\t# HOST=x\nHOST\t=\t0.0.0.0\t# here\n'],
-    ['quotes of each kind', `PORT='4000'\nHOST=\`0.0.0.0\` # here\n`],
+    ['quotes of each kind', `PORT='4000'\nHOST=\`0.0.0.0\` # here\nCACHE_STORE="memory"\n`],
     ['a value of blanks before another', 'TRUST_PROXY=   \nPORT=4000\nHOST=0.0.0.0\n'],
   ])('with %s lose no setting', (_, text) => {
     expect(readDotenv(text)).toEqual({ ...DEFAULTS, port: 4000, host: '0.0.0.0' })

@@ -1,6 +1,13 @@
 import { isObject } from '../../platform/json.ts'
 import { IMPORT_COLUMNS, type ImportRecord } from '../../users/transfer/import-rows.ts'
-import { ColumnsError, chooseColumns } from './choose-columns.ts'
+import {
+  ColumnsError,
+  chooseColumns,
+  nullProblem,
+  requireFields,
+  requireNoNulls,
+  spellAs,
+} from './choose-columns.ts'
 import {
   type ColumnOptions,
   columnOptionsText,
@@ -9,7 +16,6 @@ import {
   nameFromEmail,
   quoted,
 } from './column-options.ts'
-import { nullProblem, requireFields, requireNoNulls, spellAs } from './csv-header.ts'
 import type { InputFormat } from './format.ts'
 import { fieldLike, partOfName } from './look-alikes.ts'
 import { type OpenText, peek } from './open-text.ts'

@@ -23,6 +23,13 @@ const RESTORE = ['restore', 'copy.db']
 
 const TRANSFERS = [['import', '-'], ['export']]
 
+const STORED = [
+  ['keys', 'list'],
+  ['keys', 'revoke', 'web'],
+  ['webhooks', 'list'],
+  ['bans', 'list'],
+]
+
 const COMMANDS = [['migrate'], ['migrate', '--status'], BACKUP, ['compact'], ['check']]
 
 const NO_DATABASE = /: it is not a SQLite database$/m
@@ -76,8 +83,12 @@ test.each<[what: string, reason: RegExp, spoil: (path: string) => unknown]>([
 })
 
 test.each<[url: string, reason: RegExp, commands: string[][]]>([
-  [':memory:', /: such a database is in the memory/, [...COMMANDS, RESTORE, ...TRANSFERS]],
-  ['./none/users.db', /: there is no such file$/m, [BACKUP, ['compact'], ['check']]],
+  [
+    ':memory:',
+    /: such a database is in the memory/,
+    [...COMMANDS, RESTORE, ...TRANSFERS, ...STORED],
+  ],
+  ['./none/users.db', /: there is no such file$/m, [BACKUP, ['compact'], ['check'], ...STORED]],
   ['./data', /: it is not a regular file$/m, COMMANDS],
   ['./empty.db', /: it is empty$/m, [BACKUP, ['compact']]],
 ])('%s is refused in one line, and nothing is made', async (url, reason, commands) => {

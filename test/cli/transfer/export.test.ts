@@ -2,9 +2,8 @@ import { existsSync, linkSync, readdirSync, readFileSync, writeFileSync } from '
 import { join } from 'node:path'
 import { gunzipSync } from 'node:zlib'
 import { expect, test } from 'vitest'
-import { makeDatabaseIn, modeOf } from '../../support/databases.ts'
-import { ask } from '../../support/json-requests.ts'
-import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
+import { modeOf } from '../../support/databases.ts'
+import { temporaryFolder } from '../../support/open-test-app.ts'
 import { runCommand } from '../../support/run-command.ts'
 import { share } from '../../support/shared-app.ts'
 import { exporting, folderWith, importing, ndjson } from '../../support/transfer.ts'
@@ -145,25 +144,6 @@ test.each<[args: string[], code: number, says: string]>([
   expect(finished.stderr).toContain(says)
   const names = ['no', 'users.txt', 'one.csv', 'two.csv', 'x.csv']
   expect(names.filter(name => existsSync(join(shared.cwd, name)))).toEqual([])
-})
-
-test('export of many users, while a service changes them, has each user once', async () => {
-  const cwd = temporaryFolder()
-  const DATABASE_URL = makeDatabaseIn(cwd, { users: 5000 })
-  const service = await openTestApp({ env: { DATABASE_URL } })
-  let isDone = false
-  const changing = (async () => {
-    for (let id = 1; !isDone; id++) {
-      await ask(service, `PUT /users/${id}`, { user: { name: `Changed ${id}` } })
-    }
-  })()
-  const { code, stdout } = await exporting(cwd)
-  isDone = true
-  await changing
-  expect(code).toBe(0)
-  const lines = stdout.trimEnd().split('\n')
-  expect(lines).toHaveLength(5000)
-  expect(new Set(lines.map(line => JSON.parse(line).id)).size).toBe(5000)
 })
 
 test('export of no users is empty, with the columns in CSV; without a database it fails', async () => {
