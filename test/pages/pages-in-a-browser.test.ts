@@ -1,13 +1,10 @@
-import { execFile } from 'node:child_process'
-import { promisify } from 'node:util'
 import type { Locator, Page } from 'playwright-core'
 import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { expectReadable, LOOKS, openContext, openPage } from '../support/open-browser.ts'
 import { openTestApp } from '../support/open-test-app.ts'
-import { canOpenPages, canUseNginx } from '../support/programs.ts'
+import { canOpenPages } from '../support/programs.ts'
 import { shareTestApp } from '../support/shared-app.ts'
-import { startNginx } from '../support/start-nginx.ts'
 
 describe.skipIf(!canOpenPages)('in a browser', () => {
   test('GET /docs lists every operation, has the colours of the system, and executes a create and a list', async () => {
@@ -68,45 +65,6 @@ describe.skipIf(!canOpenPages)('in a browser', () => {
     expect(stored).not.toContain(key)
     expect(troubles(401)).toEqual([])
   })
-
-  test.skipIf(!canUseNginx)(
-    'behind a proxy that removes /accounts, links lead on, /docs executes, and the commands have its address',
-    async () => {
-      const { port } = await openTestApp({ env: { TRUST_PROXY: '1' } })
-      const proxy = await startNginx(
-        own => `server {
-          listen 127.0.0.1:${own};
-          location /accounts/ {
-            proxy_pass http://127.0.0.1:${port}/;
-            proxy_set_header X-Forwarded-Prefix /accounts;
-          }
-        }`,
-      )
-      const origin = `http://127.0.0.1:${proxy}`
-      const url = `${origin}/accounts`
-      const { page, troubles } = await openDocs(url)
-      const create = await openOperation(page, 'POST', '/users')
-      expect(await execute(create)).toBe('201')
-      const location = /location: (\S+)/.exec((await answerIn(create)).head)?.[1]
-      expect(location).toBe('/accounts/users/1')
-      expect(await (await fetch(origin + location)).json()).toMatchObject({ id: 1 })
-      await page.locator('a[href="."]').click()
-      await page.waitForURL(`${url}/`)
-      const commands = (await page.locator('pre').allInnerTexts()).filter(text =>
-        text.startsWith('curl'),
-      )
-      const again = commands.find(text => text.includes('Idempotency-Key')) ?? ''
-      const created = await promisify(execFile)('bash', ['-c', `${again} -i`])
-      expect(created.stdout).toContain('\r\nLocation: /accounts/users/2\r\n')
-      for (const command of commands) expect(command).toContain(` '${url}/`)
-      await page.locator('a[href="/accounts/users"]').click()
-      await page.waitForURL(`${url}/users`)
-      const list = await fetch(`${url}/users?per_page=1`)
-      const [, next] = /<([^>]+)>; rel="next"/.exec(list.headers.get('link') ?? '') ?? []
-      expect(await (await fetch(origin + next)).json()).toMatchObject([{ id: 2 }])
-      expect(troubles()).toEqual([])
-    },
-  )
 
   const app = shareTestApp()
 

@@ -136,21 +136,6 @@ test.each([
   },
 )
 
-test('migrate --reindex ends by SIGTERM with 143, and begins again', async () => {
-  const { cwd, ended } = await until(async () => {
-    const cwd = temporaryFolder()
-    const path = makeDatabaseIn(cwd, { users: MANY })
-    execute(path, `UPDATE users SET words = 'wrong'`)
-    const begun = () => filesOf(path).some(name => name.endsWith('-wal'))
-    const ended = await signalled('SIGTERM', { cwd, args: ['migrate', '--reindex'] }, begun)
-    // A signal that comes before it is awaited, or after the work, says nothing.
-    return ended.code !== 0 && ended.code !== null && { cwd, ended }
-  })
-  expect(ended).toMatchObject({ code: 143, stdout: '' })
-  expect(await run({ cwd, args: ['migrate', '--reindex'] })).toMatchObject({ code: 0 })
-  await expectSound(cwd)
-})
-
 describe('kill -9', () => {
   test('of a backup at any moment leaves the earlier file or the whole backup, and the next one succeeds', async () => {
     const { cwd, file } = place()
@@ -242,39 +227,28 @@ test('backup, restore and compact keep what only the WAL of a killed service has
   expect(emailsIn(path)).toContain('in-wal@x.co')
 })
 
-describe('at once', () => {
-  const IN_USE = /^DATABASE_URL was "[^"]+": a process has it open: stop the service first\n$/
+const IN_USE = /^DATABASE_URL was "[^"]+": a process has it open: stop the service first\n$/
 
-  test.each([
-    ['restore', ['restore', 'copy.db'], 900, '4000'],
-    ['compact', ['compact'], 400, '2000'],
-  ] as const)(
-    '%s and a start leave a service that serves all of one database',
-    async (_name, args, withinMs, count) => {
-      const random = createRandom()
-      for (let round = 0; round < RACES; round++) {
-        const { cwd } = place({ users: 2000, backup: 4000 })
-        const command = spawnMain({ cwd, args })
-        await sleep(random() * withinMs)
-        const service = await spawnService({ cwd })
-        const { code, stderr } = await command.exited
-        const { headers } = await ask(service, 'GET /users?count=true')
-        expect([code, headers.get('X-Total-Count')]).toEqual(code === 0 ? [0, count] : [1, '2000'])
-        if (code !== 0) expect(stderr).toMatch(IN_USE)
-        expect((await ask(service, 'POST /users', newUserBody())).status).toBe(201)
-        await service.end('SIGTERM')
-        expect((await run({ cwd, args: ['check'] })).stdout).toContain('sound')
-      }
-    },
-    LONG_MS,
-  )
-
-  test('two compactions succeed once, or one after the other', async () => {
-    const { cwd, path } = placeWithFreeSpace()
-    const both = await Promise.all([1, 2].map(() => run({ cwd, args: ['compact'] })))
-    expect(both.some(({ code }) => code === 0)).toBe(true)
-    for (const { code, stderr } of both) if (code !== 0) expect(stderr).toMatch(IN_USE)
-    await expectSound(cwd)
-    expect(emailsIn(path)).toHaveLength(MANY / 3)
-  })
-})
+test.each([
+  ['restore', ['restore', 'copy.db'], 900, '4000'],
+  ['compact', ['compact'], 400, '2000'],
+] as const)(
+  '%s and a start at once leave a service that serves all of one database',
+  async (_name, args, withinMs, count) => {
+    const random = createRandom()
+    for (let round = 0; round < RACES; round++) {
+      const { cwd } = place({ users: 2000, backup: 4000 })
+      const command = spawnMain({ cwd, args })
+      await sleep(random() * withinMs)
+      const service = await spawnService({ cwd })
+      const { code, stderr } = await command.exited
+      const { headers } = await ask(service, 'GET /users?count=true')
+      expect([code, headers.get('X-Total-Count')]).toEqual(code === 0 ? [0, count] : [1, '2000'])
+      if (code !== 0) expect(stderr).toMatch(IN_USE)
+      expect((await ask(service, 'POST /users', newUserBody())).status).toBe(201)
+      await service.end('SIGTERM')
+      expect((await run({ cwd, args: ['check'] })).stdout).toContain('sound')
+    }
+  },
+  LONG_MS,
+)

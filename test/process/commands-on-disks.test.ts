@@ -123,24 +123,29 @@ describe.skipIf(!canFailDisks)('on a disk', () => {
 const canMount = spawnSync('unshare', ['--mount', 'true']).status === 0
 if (!canMount) console.log('files that are mounted alone are not tested: mounting is not allowed')
 
+/** Runs a command in a folder where something is mounted first. */
+function runMounted(cwd: string, mount: string, command: string, env = {}) {
+  const script = `${mount} && exec '${process.execPath}' '${MAIN}' ${command}`
+  const { status, stderr } = spawnSync('unshare', ['--mount', 'sh', '-c', script], {
+    ...{ cwd, env: { PATH: process.env.PATH, ...env }, encoding: 'utf8' },
+  })
+  return [status, stderr]
+}
+
 test.skipIf(!canMount).each([
   ['EXDEV', 7],
   ['EBUSY', 0],
 ])(
   'restore of a file that is mounted alone fails with one line (%s), and changes nothing',
-  async (code, users) => {
+  (code, users) => {
     const { cwd, path } = place({ users: 7 })
     const mounted = join(cwd, 'disk', 'mounted.db')
     if (users > 0) copyFileSync(path, mounted)
     else writeFileSync(mounted, '')
-    const command = `mount --bind '${mounted}' '${path}' && exec '${process.execPath}' '${MAIN}' restore copy.db`
-    const { status, stderr } = spawnSync('unshare', ['--mount', 'sh', '-c', command], {
-      cwd,
-      env: { PATH: process.env.PATH },
-      encoding: 'utf8',
-    })
     const line = `no other file can take its place (${code}): if it is mounted alone, mount its folder instead; otherwise move it away\n`
-    expect([status, stderr]).toEqual([1, `DATABASE_URL was "file:./data/users.db": ${line}`])
+    expect(runMounted(cwd, `mount --bind '${mounted}' '${path}'`, 'restore copy.db')).toEqual([
+      ...[1, `DATABASE_URL was "file:./data/users.db": ${line}`],
+    ])
     expect(filesOf(path)).toEqual(['users.db'])
     expect(users === 0 || emailsIn(mounted).length === users).toBe(true)
   },
@@ -149,14 +154,10 @@ test.skipIf(!canMount).each([
 test.skipIf(!canMount)('a disk that is mounted read-only is named', () => {
   const { cwd } = place({ users: 1 })
   const readOnly = 'mount --bind disk disk && mount -o remount,bind,ro disk'
-  const command = `${readOnly} && exec '${process.execPath}' '${MAIN}' migrate`
-  const { status, stderr } = spawnSync('unshare', ['--mount', 'sh', '-c', command], {
-    cwd,
-    env: { PATH: process.env.PATH, DATABASE_URL: 'disk/new.db' },
-    encoding: 'utf8',
-  })
   const why = 'its disk is mounted read-only: mount it for writing, or choose another one (EROFS)'
-  expect([status, stderr]).toEqual([1, `DATABASE_URL was "disk/new.db": ${why}\n`])
+  expect(runMounted(cwd, readOnly, 'migrate', { DATABASE_URL: 'disk/new.db' })).toEqual([
+    ...[1, `DATABASE_URL was "disk/new.db": ${why}\n`],
+  ])
 })
 
 describe.skipIf(!canRunAsNobody())('without write permission', () => {
