@@ -1,4 +1,4 @@
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
 
 type Statuses = Readonly<Record<string, number>>
 
@@ -38,16 +38,11 @@ export function crowd({ port, clients, workload, isOver }: CrowdOptions): Promis
     function begin(): void {
       open++
       const socket = connect(port, '127.0.0.1')
-      let received = ''
       socket.write(REQUESTS[workload]())
-      socket.on('data', chunk => {
-        // Keeps what may be the beginning of a status line. No body of the service contains one.
-        received = received.slice(-11) + chunk.toString('latin1')
-        for (const [, status = ''] of received.matchAll(/HTTP\/1\.1 (\d{3})/g)) {
-          note(status)
-          if (isOver(statuses)) socket.destroy()
-          else socket.write(REQUESTS[workload]())
-        }
+      onEachStatus(socket, status => {
+        note(status)
+        if (isOver(statuses)) socket.destroy()
+        else socket.write(REQUESTS[workload]())
       })
       socket.on('error', error => note((error as NodeJS.ErrnoException).code ?? ''))
       socket.on('close', () => {
@@ -58,6 +53,28 @@ export function crowd({ port, clients, workload, isOver }: CrowdOptions): Promis
     }
     for (let client = 0; client < clients; client++) begin()
   })
+}
+
+/** Calls back for each response that begins, by its status. */
+function onEachStatus(socket: Socket, take: (status: string) => void): void {
+  let received = ''
+  socket.on('data', chunk => {
+    // Keeps what may be the beginning of a status line. No body of the service contains one.
+    received = received.slice(-11) + chunk.toString('latin1')
+    for (const [, status = ''] of received.matchAll(/HTTP\/1\.1 (\d{3})/g)) take(status)
+  })
+}
+
+/** A client that always has three unanswered requests for a path on one connection, whatever the responses are. */
+export function openPipelining(port: number, path: string): Socket {
+  const request = `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`
+  const socket = connect({ port, host: '127.0.0.1', noDelay: true })
+  onEachStatus(
+    socket.on('error', () => {}),
+    () => socket.write(request),
+  )
+  socket.write(request.repeat(3))
+  return socket
 }
 
 /** A client that asks for a path on new connections, again and again. Call the result for all statuses that it got. */

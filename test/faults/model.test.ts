@@ -1,9 +1,9 @@
-import { connect, type Socket } from 'node:net'
 import { expect, onTestFinished, test } from 'vitest'
 import { createRandom, inForm, report, SEED } from '../support/faults.ts'
 import { createKeepAliveClient } from '../support/keep-alive-client.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { spawnService } from '../support/spawn-service.ts'
+import { openPipelining } from './crowd.ts'
 import { createUserModel } from './user-model.ts'
 import { createDice, nextStep } from './user-steps.ts'
 
@@ -18,7 +18,7 @@ test(`two processes on one database, among pipelining clients, answer ${STEPS} s
   const clients = services.flatMap(({ port }) => [0, 1].map(() => createKeepAliveClient(port)))
   const neighbours = services.flatMap(({ port }) =>
     Array.from({ length: NEIGHBOURS }, (_, serial) =>
-      createPipeliningNeighbour(port, `/users/${1 + (serial % 2)}`),
+      openPipelining(port, `/users/${1 + (serial % 2)}`),
     ),
   )
   onTestFinished(() => {
@@ -55,21 +55,3 @@ test(`two processes on one database, among pipelining clients, answer ${STEPS} s
   expect(Object.keys(statuses)).toEqual(expect.arrayContaining(all))
   report('model of two processes', statuses)
 })
-
-const STATUS_LINE = 'HTTP/1.1 '
-
-/** A client that always has three unanswered requests on one connection, whatever the responses are. */
-function createPipeliningNeighbour(port: number, path: string): Socket {
-  const request = `GET ${path} HTTP/1.1\r\nHost: localhost\r\n\r\n`
-  const socket = connect({ port, host: '127.0.0.1', noDelay: true })
-  socket.on('error', () => {})
-  let received = ''
-  socket.on('data', chunk => {
-    // Keeps what may be the beginning of a status line: responses are counted by their status lines.
-    received = received.slice(1 - STATUS_LINE.length) + chunk.toString('latin1')
-    const answers = received.split(STATUS_LINE).length - 1
-    if (answers > 0) socket.write(request.repeat(answers))
-  })
-  socket.write(request.repeat(3))
-  return socket
-}

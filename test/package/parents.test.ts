@@ -1,12 +1,12 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { copyFileSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { copyFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
-import { installPackages } from '../support/packed-package.ts'
-import { PROJECT } from '../support/project.ts'
+import { firstBlock, installPackages } from '../support/packed-package.ts'
+import { PROJECT, readProject } from '../support/project.ts'
 import { spawnService } from '../support/spawn-service.ts'
 
 /** What programs around the service use. Four of them wrap `writeHead` by on-headers 1.0.2. */
@@ -236,8 +236,7 @@ test.each([
 })
 
 test('the service with the tracing of its documentation has spans with routes, and no rejection is an error', async () => {
-  const page = readFileSync(join(PROJECT, 'docs/operations/tracing.md'), 'utf8')
-  const [, program = ''] = /```js\n(.*?)```/s.exec(page) ?? []
+  const program = firstBlock(readProject('docs/operations/tracing.md'), 'js')
   writeFileSync(join(folder, 'tracing.mjs'), program)
   const service = await spawnService({
     cwd: folder,

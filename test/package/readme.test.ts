@@ -1,17 +1,15 @@
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, statSync, writeFileSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { createPostgresCluster } from '../support/postgres-cluster.ts'
 import { canStartClusters, findPostgresBinaries } from '../support/programs.ts'
+import { PROJECT, readProject } from '../support/project.ts'
 import { MAIN } from '../support/spawn-service.ts'
 import { until } from '../support/until.ts'
-
-const PROJECT = fileURLToPath(new URL('../../', import.meta.url))
 
 const MOVE = '3. PostgreSQL'
 
@@ -34,8 +32,7 @@ vi.setConfig({ testTimeout: 600_000 })
 
 /** The commands of a page in their order, with the block that comes right after them; both may be indented. */
 function readSteps(file: string): Step[] {
-  const text = readFileSync(join(PROJECT, file), 'utf8')
-  const steps = text.matchAll(
+  const steps = readProject(file).matchAll(
     /^#+ (.+)$|^( *)```sh\n([\s\S]*?)^ *```\n(?:\n```(?:json|text)\n([\s\S]*?)^```\n)?/gm,
   )
   let section = ''

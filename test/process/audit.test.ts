@@ -1,16 +1,16 @@
 import { spawnSync } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
+import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { ask } from '../support/json-requests.ts'
+import { BEARER, TOKEN } from '../support/management-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { canUseJq } from '../support/programs.ts'
+import { readProject } from '../support/project.ts'
 import { linesOf, run, spawnService } from '../support/spawn-service.ts'
 import { until } from '../support/until.ts'
 
-const GUIDE = new URL('../../docs/operations/audit.md', import.meta.url)
-const TOKEN = 'operators-token-of-the-tests'
 const client = '127.0.0.1'
 const key = 'web-2026'
 
@@ -61,7 +61,6 @@ const ANSWERS: readonly (readonly unknown[])[] = [
 test.skipIf(!canUseJq)(
   'each command of docs/operations/audit.md answers its question',
   async () => {
-    const guide = readFileSync(GUIDE, 'utf8')
     const cwd = temporaryFolder()
     const probes = { name: 'probes', path: '/probe', limit: 1, period: '1 hour' }
     writeFileSync(join(cwd, 'limits.json'), JSON.stringify({ throttle: [probes] }))
@@ -76,7 +75,6 @@ test.skipIf(!canUseJq)(
     const created = await run({ cwd, args: ['keys', 'create', '--name', key, '--scope', scope] })
     await untilLogged('API key created')
     const asClient = { Authorization: `Bearer ${created.stdout.trim()}` }
-    const asOperator = { Authorization: `Bearer ${TOKEN}` }
     const url = String((await untilLogged('management port listens')).url)
 
     const email = 'ann@example.com'
@@ -84,11 +82,11 @@ test.skipIf(!canUseJq)(
     await ask(service, 'POST /users', newUserBody({ name: 'Ann', email }), asClient)
     await ask(service, 'GET /users/7', undefined, asClient)
     const user = { name: 'Anna', password: 'a password of Anna' }
-    await ask({ url }, 'PATCH /users/7', { user }, asOperator)
+    await ask({ url }, 'PATCH /users/7', { user }, BEARER)
     const login = { user: { email, password: user.password } }
     await ask(service, 'POST /password-verifications', login, asClient)
     await ask(service, 'GET /users', undefined, asClient)
-    await ask({ url }, 'GET /users/changes', undefined, asOperator)
+    await ask({ url }, 'GET /users/changes', undefined, BEARER)
     await ask(service, 'DELETE /users/7', undefined, asClient)
     await ask(service, 'GET /probe', undefined, asClient)
     await ask(service, 'GET /probe', undefined, { ...asClient, 'X-Request-Id': 'c0ffee-7' })
@@ -100,9 +98,9 @@ test.skipIf(!canUseJq)(
 
     writeFileSync(join(cwd, 'service.log'), stdout)
     const today = String(revoked.time).slice(0, 10)
-    const commands = [...guide.matchAll(/^```sh\n(jq .+)\n```$/gm)].map(
-      ([, command = '']) => command,
-    )
+    const commands = [
+      ...readProject('docs/operations/audit.md').matchAll(/^```sh\n(jq .+)\n```$/gm),
+    ].map(([, command = '']) => command)
     expect(commands).toHaveLength(ANSWERS.length)
     for (const [nth, command] of commands.entries()) {
       const sh = spawnSync('sh', ['-c', command.replaceAll('2026-11-27', today)], {

@@ -1,16 +1,14 @@
 import { execFileSync, spawnSync } from 'node:child_process'
-import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { ask } from '../support/json-requests.ts'
 import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
 import { firstBlock } from '../support/packed-package.ts'
+import { readProject } from '../support/project.ts'
 import { spawnService } from '../support/spawn-service.ts'
 import { until } from '../support/until.ts'
 import { addWebhook, openReceiver, status } from '../support/webhook-receiver.ts'
-
-const PAGE = readFileSync(new URL('../../docs/webhooks.md', import.meta.url), 'utf8')
 
 const hasPython = spawnSync('python3', ['--version']).status === 0
 
@@ -24,7 +22,7 @@ test.skipIf(!hasPython)(
     const [request] = await until(() => posted.length > 0 && posted)
     const verify = (body: string | undefined) => {
       const input = JSON.stringify({ secret, headers: request?.headers, body })
-      const program = `${firstBlock(PAGE, 'python')}
+      const program = `${firstBlock(readProject('docs/webhooks.md'), 'python')}
 import json, sys
 given = json.load(sys.stdin)
 print(is_signed(given["secret"], given["headers"], given["body"].encode()))`

@@ -1,5 +1,4 @@
 import { spawn } from 'node:child_process'
-import { readFileSync } from 'node:fs'
 import { createServer, request } from 'node:http'
 import { expect, onTestFinished } from 'vitest'
 import { newUserBody } from './builders.ts'
@@ -7,10 +6,9 @@ import { findFreePort } from './free-port.ts'
 import { ask, readAllUsers } from './json-requests.ts'
 import { listen } from './listen.ts'
 import { temporaryFolder } from './open-test-app.ts'
+import { readProject } from './project.ts'
 import { run, spawnService } from './spawn-service.ts'
 import { until, untilPasses } from './until.ts'
-
-const PAGE = readFileSync(new URL('../../docs/changes.md', import.meta.url), 'utf8')
 
 export interface Loop {
   readonly language: 'sh' | 'js'
@@ -18,7 +16,7 @@ export interface Loop {
 }
 
 /** The loops of docs/changes.md. */
-export const LOOPS = [...PAGE.matchAll(/```(sh|js)\n([\s\S]*?)```/g)].map(
+export const LOOPS = [...readProject('docs/changes.md').matchAll(/```(sh|js)\n([\s\S]*?)```/g)].map(
   ([, language, code = '']) => ({ language, code }) as Loop,
 )
 

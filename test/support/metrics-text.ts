@@ -16,7 +16,9 @@ export interface Metrics {
   all(name: string, labels?: Readonly<Record<string, string>>): readonly Sample[]
 }
 
-const LABEL = /,?([a-zA-Z_]\w*)="((?:[^"\\\n]|\\["\\n])*)"/y
+const SAMPLE = /^([a-zA-Z_:][\w:]*)(?:\{((?:,?[a-zA-Z_]\w*="(?:[^"\\\n]|\\["\\n])*")*)\})? (\S+)$/
+
+const LABEL = /([a-zA-Z_]\w*)="((?:[^"\\\n]|\\["\\n])*)"/g
 
 /** Reads the text format of Prometheus. Throws at a line that is none of it. */
 export function parseMetrics(body: string): Metrics {
@@ -47,34 +49,13 @@ export function parseMetrics(body: string): Metrics {
 }
 
 function parseSample(line: string): Sample {
-  const name = /^[a-zA-Z_:][\w:]*/.exec(line)?.[0] ?? ''
-  const [labels, rest] = readLabels(line.slice(name.length))
-  const value = /^ (\S+)$/.exec(rest)?.[1]
-  if (name === '' || value === undefined) throw new Error(`no sample: ${line}`)
-  return { name, labels, value: parseNumber(value) }
-}
-
-/** The labels at the beginning of a text, if there are any, and what comes after them. */
-function readLabels(text: string): [labels: Record<string, string>, rest: string] {
+  const [, name, list = '', text = ''] = SAMPLE.exec(line) ?? []
+  const value = text === '+Inf' ? Number.POSITIVE_INFINITY : Number(text)
+  if (name === undefined || Number.isNaN(value)) throw new Error(`no sample: ${line}`)
   const labels: Record<string, string> = {}
-  if (!text.startsWith('{')) return [labels, text]
-  let end = 1
-  for (;;) {
-    LABEL.lastIndex = end
-    const found = LABEL.exec(text)
-    if (found === null) break
-    const [, name = '', value = ''] = found
-    if (name in labels) throw new Error(`twice in ${text}: ${name}`)
-    labels[name] = value.replace(/\\(.)/g, (_, char) => (char === 'n' ? '\n' : char))
-    end = LABEL.lastIndex
+  for (const [, label = '', escaped = ''] of list.matchAll(LABEL)) {
+    if (label in labels) throw new Error(`twice in ${line}: ${label}`)
+    labels[label] = escaped.replace(/\\(.)/g, (_, char) => (char === 'n' ? '\n' : char))
   }
-  if (text[end] !== '}') throw new Error(`no labels: ${text}`)
-  return [labels, text.slice(end + 1)]
-}
-
-function parseNumber(text = ''): number {
-  if (text === '+Inf') return Number.POSITIVE_INFINITY
-  const value = Number(text)
-  if (text === '' || Number.isNaN(value)) throw new Error(`no number: ${text}`)
-  return value
+  return { name, labels, value }
 }

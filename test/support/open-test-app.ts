@@ -15,7 +15,7 @@ import type { Timeouts } from '../../src/server/server.ts'
 import { openService } from '../../src/service.ts'
 import { addKey, type TestKey } from './api-keys.ts'
 import { databaseIn } from './new-database.ts'
-import { UNHURRIED } from './unhurried.ts'
+import { UNHURRIED } from './spawn-service.ts'
 
 export interface TestAppOptions {
   /** Variables of the environment that differ from their defaults. */

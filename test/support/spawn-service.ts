@@ -5,9 +5,11 @@ import { fileURLToPath } from 'node:url'
 import { onTestFinished } from 'vitest'
 import { engine } from './engine.ts'
 import { databaseIn } from './new-database.ts'
-import { UNHURRIED } from './unhurried.ts'
 
 export const MAIN = fileURLToPath(new URL('../../dist/main.js', import.meta.url))
+
+/** Settings of services under test, so that they refuse no request only because the machine is busy. */
+export const UNHURRIED = { MAX_EVENT_LOOP_DELAY: '1 minute' }
 
 export interface SpawnOptions {
   /** Added to PATH and HOME only, so that settings of the machine do not affect the test. */
