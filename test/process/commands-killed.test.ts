@@ -5,15 +5,9 @@ import { isDeepStrictEqual } from 'node:util'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
+import { openPlace } from '../support/command-place.ts'
 import { copiedContent, makeCopySource } from '../support/copy-databases.ts'
-import {
-  copyDatabase,
-  emailsIn,
-  execute,
-  filesOf,
-  makeDatabase,
-  makeDatabaseIn,
-} from '../support/databases.ts'
+import { copyDatabase, emailsIn, execute, filesOf, makeDatabase } from '../support/databases.ts'
 import { createRandom, inForm } from '../support/faults.ts'
 import { ask } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
@@ -32,8 +26,7 @@ const KILLS = inForm({ short: 4, long: 60 })
 
 /** A database, and the place of a backup, which is one of another database if `backup` has its number of users. */
 function place({ users = MANY, backup }: { users?: number; backup?: number } = {}) {
-  const cwd = temporaryFolder()
-  const made = { cwd, path: makeDatabaseIn(cwd, { users }), file: join(cwd, 'copy.db') }
+  const made = openPlace({ users })
   if (backup !== undefined) makeDatabase(made.file, { users: backup })
   return made
 }

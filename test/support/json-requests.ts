@@ -33,16 +33,6 @@ export async function readAllUsers(url: string, headers: Readonly<Record<string,
   return new Map((text.match(/.+/g) ?? []).map(line => [JSON.parse(line).id as number, line]))
 }
 
-/** How many users there are of each name. */
-export async function countByName(url: string, headers?: Readonly<Record<string, string>>) {
-  const counts = new Map<string, number>()
-  for (const line of (await readAllUsers(url, headers)).values()) {
-    const { name } = JSON.parse(line)
-    counts.set(name, (counts.get(name) ?? 0) + 1)
-  }
-  return counts
-}
-
 /** Expects a 503 with Retry-After. */
 export function expectUnavailable(answer: JsonAnswer): void {
   expect([answer.status, answer.headers.get('Retry-After')]).toEqual([503, '1'])

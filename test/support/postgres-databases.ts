@@ -7,21 +7,27 @@ import type {} from './start-postgres.ts'
 
 /** A database that outlives the test. Whoever made it drops it. */
 export interface LastingDatabase {
+  readonly name: string
   readonly url: string
   drop(): Promise<void>
 }
 
-/** Makes an empty database. `createOptions` replaces the end of CREATE DATABASE. */
-export async function createPostgresDatabase(createOptions?: string): Promise<LastingDatabase> {
-  const { url, createOptions: usual } = inject('postgres')
-  const name = newDatabaseName(Date.now())
-  await queryPostgres(url, `CREATE DATABASE ${name} ${createOptions ?? usual}`)
-  return {
-    url: urlOfDatabase(url, name),
-    drop: async () => {
-      await queryPostgres(url, `DROP DATABASE ${name} WITH (FORCE)`)
-    },
+/** Makes a database on the server of a URL. `options` is the end of CREATE DATABASE. */
+export async function createDatabaseOn(server: string, options: string): Promise<LastingDatabase> {
+  const name = `user_records_test_${randomBytes(6).toString('hex')}`
+  await queryPostgres(server, `CREATE DATABASE ${name} ${options}`)
+  const url = new URL(server)
+  url.pathname = `/${name}`
+  const drop = async () => {
+    await queryPostgres(server, `DROP DATABASE ${name} WITH (FORCE)`)
   }
+  return { name, url: url.href, drop }
+}
+
+/** Makes an empty database. `createOptions` replaces the end of CREATE DATABASE. */
+export function createPostgresDatabase(createOptions?: string): Promise<LastingDatabase> {
+  const { url, createOptions: usual } = inject('postgres')
+  return createDatabaseOn(url, createOptions ?? usual)
 }
 
 /**
@@ -72,33 +78,6 @@ export async function connectToPostgres(url: string): Promise<Client> {
 /** `bigint` as a number, as SQLite has it. */
 const getTypeParser: typeof types.getTypeParser = (oid, format) =>
   oid === types.builtins.INT8 ? Number : types.getTypeParser(oid, format)
-
-const DAY_MS = 86_400_000
-
-const NAME = /^user_records_test_(\d+)_[0-9a-f]{12}$/
-
-const SELECT_NAMES = `SELECT datname AS name FROM pg_database WHERE datname LIKE 'user_records_test_%'`
-
-/** The name of a new database of a test. It contains the time. */
-export function newDatabaseName(now: number): string {
-  return `user_records_test_${now}_${randomBytes(6).toString('hex')}`
-}
-
-/** The URL of another database on the same server. */
-export function urlOfDatabase(server: string, name: string): string {
-  const url = new URL(server)
-  url.pathname = `/${name}`
-  return url.href
-}
-
-/** Drops the databases that tests made more than a day ago. Those tests were killed. */
-export async function dropForgottenDatabases(url: string, now: number): Promise<void> {
-  for (const { name } of await queryPostgres(url, SELECT_NAMES)) {
-    const madeAt = NAME.exec(String(name))?.[1]
-    if (madeAt === undefined || now - Number(madeAt) <= DAY_MS) continue
-    await queryPostgres(url, `DROP DATABASE IF EXISTS ${name} WITH (FORCE)`)
-  }
-}
 
 /** The location that a URL names by itself. */
 export function locationOf(url: string): PostgresLocation {

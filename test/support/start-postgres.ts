@@ -2,13 +2,7 @@ import type { TestProject } from 'vitest/node'
 import { openConnections } from '../../src/storage/postgres/open-connections.ts'
 import { migratePostgres } from '../../src/storage/postgres/postgres-migrator.ts'
 import { createPostgresCluster } from './postgres-cluster.ts'
-import {
-  dropForgottenDatabases,
-  locationOf,
-  newDatabaseName,
-  queryPostgres,
-  urlOfDatabase,
-} from './postgres-databases.ts'
+import { createDatabaseOn, locationOf, queryPostgres } from './postgres-databases.ts'
 import { TEST_POSTGRES_URL } from './programs.ts'
 
 export interface PostgresServer {
@@ -36,25 +30,15 @@ const COLLATIONS = `
 export default async function startPostgres(project: TestProject): Promise<() => Promise<void>> {
   const cluster = TEST_POSTGRES_URL === undefined ? await createPostgresCluster() : undefined
   const url = cluster?.url() ?? (TEST_POSTGRES_URL as string)
-  await dropForgottenDatabases(url, Date.now())
   const options = await createOptions(url)
-  const template = await makeTemplate(url, options)
-  const templateOptions = `TEMPLATE ${template}${await copyStrategy(url)}`
-  project.provide('postgres', { url, createOptions: options, templateOptions })
-  return async () => {
-    if (cluster === undefined) await queryPostgres(url, `DROP DATABASE ${template} WITH (FORCE)`)
-    await cluster?.remove()
-  }
-}
-
-/** Copying it takes a fraction of the time of the migrations. It has no signing keys, which must differ. */
-async function makeTemplate(url: string, options: string): Promise<string> {
-  const name = newDatabaseName(Date.now())
-  await queryPostgres(url, `CREATE DATABASE ${name} ${options}`)
-  const connections = openConnections({ location: locationOf(urlOfDatabase(url, name)) })
+  // Copying it takes a fraction of the time of the migrations. It has no signing keys, which must differ.
+  const template = await createDatabaseOn(url, options)
+  const connections = openConnections({ location: locationOf(template.url) })
   await migratePostgres({ connections, now: Date.now })
   await connections.close()
-  return name
+  const templateOptions = `TEMPLATE ${template.name}${await copyStrategy(url)}`
+  project.provide('postgres', { url, createOptions: options, templateOptions })
+  return cluster?.remove ?? template.drop
 }
 
 /** From PostgreSQL 15 on the usual strategy goes through the log of the server, and takes three times as long. */
