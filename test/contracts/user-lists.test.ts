@@ -9,8 +9,17 @@ import { byEngine } from '../support/engine.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { importUsers } from '../support/import-users.ts'
 import { openSqliteStored, openStored } from '../support/stored.ts'
-import { positionOf, type ShownUser, SORTS } from '../support/user-order.ts'
-import { ALL, type Asked, at, idsOf, idsOfWhole, scanOf } from '../support/user-scan.ts'
+import {
+  ALL,
+  type Asked,
+  at,
+  idsOf,
+  idsOfWhole,
+  positionOf,
+  type ShownUser,
+  SORTS,
+  scanOf,
+} from '../support/user-scan.ts'
 
 const named = (name: string, email: string) => ({ name, email, passwordDigest: null })
 

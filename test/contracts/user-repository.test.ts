@@ -11,8 +11,7 @@ import {
 import { among, createUser } from '../support/create-user.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { openStored } from '../support/stored.ts'
-import { positionOf, type ShownUser, SORTS } from '../support/user-order.ts'
-import { ALL } from '../support/user-scan.ts'
+import { ALL, positionOf, type ShownUser, SORTS } from '../support/user-scan.ts'
 
 let serial = 0
 

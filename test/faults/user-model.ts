@@ -1,5 +1,5 @@
 import type { RawAnswer } from '../support/raw-http.ts'
-import type { ShownUser } from '../support/user-order.ts'
+import type { ShownUser } from '../support/user-scan.ts'
 
 /** A user as the service must show it. */
 export interface ModelUser {

@@ -1,5 +1,5 @@
 import type { TestApp } from './open-test-app.ts'
-import type { ShownUser } from './user-order.ts'
+import type { ShownUser } from './user-scan.ts'
 
 /** The targets of a Link header by their relation. */
 export function linksOf(header: string | undefined): Record<string, string> {

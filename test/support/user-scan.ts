@@ -1,13 +1,13 @@
 import { readWholeList } from '../../src/users/user-lists.ts'
-import type {
-  UserFilters,
-  UserQuery,
-  UserRepository,
-  UserSort,
+import {
+  SORT_KEYS,
+  type UserFilters,
+  type UserQuery,
+  type UserRepository,
+  type UserSort,
 } from '../../src/users/user-repository.ts'
 import { foldCase } from '../../src/users/user-schemas.ts'
 import { wordsOfUser } from '../../src/users/words.ts'
-import { inOrder, type ShownUser } from './user-order.ts'
 
 /** The first 1000 users, and how many there are. */
 export const ALL: UserQuery = {
@@ -23,6 +23,37 @@ export const NOON = Date.parse('2026-01-31T12:00:00.000Z')
 
 /** A time after NOON. */
 export const at = (ms: number) => new Date(NOON + ms).toISOString()
+
+export interface ShownUser {
+  readonly id: number
+  readonly name: string
+  readonly email: string
+  readonly created_at: string
+  readonly updated_at: string
+}
+
+/** Users in the order of a sort, computed independently of any storage. */
+function inOrder<T extends ShownUser>(users: readonly T[], sort: UserSort): T[] {
+  const keyed = users.map(user => ({ user, key: Buffer.from(positionOf(user, sort).key) }))
+  const direction = sort.descending ? -1 : 1
+  return keyed
+    .sort((one, other) => {
+      return (Buffer.compare(one.key, other.key) || one.user.id - other.user.id) * direction
+    })
+    .map(({ user }) => user)
+}
+
+/** Each sort in both directions. */
+export const SORTS: readonly UserSort[] = SORT_KEYS.flatMap(by =>
+  [false, true].map(descending => ({ by, descending })),
+)
+
+/** The place right after a user in a sort. */
+export function positionOf(user: ShownUser, { by }: UserSort) {
+  const text = String(user[by])
+  const folded = by === 'name' ? foldCase(text) : text.toLowerCase()
+  return { key: by === 'id' ? '' : by.endsWith('_at') ? text : folded, id: user.id }
+}
 
 /** Whether each of `asked` begins one of `words`, all of them folded. */
 export function areBegun(words: readonly string[], asked: readonly string[]): boolean {

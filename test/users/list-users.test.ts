@@ -6,7 +6,7 @@ import { linksOf, walk } from '../support/list-pages.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 import { executeSql } from '../support/sql.ts'
-import type { ShownUser } from '../support/user-order.ts'
+import type { ShownUser } from '../support/user-scan.ts'
 
 /** Bodies of creates. */
 const someUsers = (count: number) => Array.from({ length: count }, () => newUserBody())

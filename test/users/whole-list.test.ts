@@ -17,7 +17,7 @@ import { connectToPostgres } from '../support/postgres-databases.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 import { executeSql } from '../support/sql.ts'
 import { until, untilPasses } from '../support/until.ts'
-import type { ShownUser } from '../support/user-order.ts'
+import type { ShownUser } from '../support/user-scan.ts'
 
 const NDJSON = 'application/x-ndjson'
 

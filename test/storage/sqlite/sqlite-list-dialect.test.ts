@@ -12,8 +12,7 @@ import type { Database } from '../../../src/storage/sqlite/sqlite-driver.ts'
 import { numbered } from '../../../src/storage/sqlite/sqlite-statements.ts'
 import { sqliteListDialect } from '../../../src/storage/sqlite/sqlite-user-lists.ts'
 import type { UserFilters, UserQuery } from '../../../src/users/user-repository.ts'
-import { SORTS } from '../../support/user-order.ts'
-import { ALL } from '../../support/user-scan.ts'
+import { ALL, SORTS } from '../../support/user-scan.ts'
 
 let isLate = false
 
