@@ -128,22 +128,6 @@ const uses = files.flatMap(({ file, room, targets }) =>
 
 const allowed = [...ALLOWED].flatMap(([room, known]) => known.map(name => `${room} -> ${name}`))
 
-test('importsIn finds each kind of import', () => {
-  const text = `
-import 'a'
-import { b } from 'b'
-import {
-  c,
-} from './c.ts'
-export type { D } from '../d.ts'
-const e: typeof import('e') = await import('./f.ts')
-const { g } = await import(
-  './g.ts'
-)`
-  const found = ['a', 'b', './c.ts', '../d.ts', 'e', './f.ts', './g.ts']
-  expect(importsIn(text)).toEqual(found)
-})
-
 test('the arrows between rooms point one way', () => {
   const floors: string[] = []
   const rooms = [...new Set(files.map(({ room }) => room))]

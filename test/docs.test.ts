@@ -1,27 +1,23 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { VARIABLES } from '../src/config/settings.ts'
 import { ERRORS, type ErrorKind } from '../src/errors.ts'
 import { checkLimits } from '../src/limits/kinds/load-limits.ts'
 import { listParameters } from '../src/users/list-query.ts'
-
-const PROJECT = new URL('../', import.meta.url)
-
-function read(path: string): string {
-  return readFileSync(new URL(path, PROJECT), 'utf8')
-}
+import { codeBlocks, PROJECT, readProject } from './support/project.ts'
 
 /** Every page of the project, by its path. */
 const pages = [
   ...readdirSync(PROJECT),
-  ...readdirSync(new URL('docs', PROJECT), { encoding: 'utf8', recursive: true }).map(
+  ...readdirSync(join(PROJECT, 'docs'), { encoding: 'utf8', recursive: true }).map(
     path => `docs/${path}`,
   ),
 ].filter(path => path.endsWith('.md'))
 
 /** The text of a page without its code blocks. */
 function proseOf(path: string): string {
-  return read(path).replaceAll(/^( *)```[\s\S]*?^\1```$/gm, '')
+  return readProject(path).replaceAll(/^( *)```[\s\S]*?^\1```$/gm, '')
 }
 
 /** Where `[text](target)`, `src="target"` and `srcset="target"` of a page lead to within the project. */
@@ -52,7 +48,7 @@ function anchorsOf(path: string): Set<string> {
 test('every link of README.md, docs/ and the other pages leads to a file and a heading that exist', () => {
   const links = pages.flatMap(page => linksOf(page).map(link => ({ page, ...link })))
   const broken = links.filter(({ target, anchor }) => {
-    const isThere = existsSync(new URL(target, PROJECT))
+    const isThere = existsSync(join(PROJECT, target))
     return !isThere || (anchor !== '' && !anchorsOf(target).has(anchor))
   })
   expect(broken).toEqual([])
@@ -60,7 +56,11 @@ test('every link of README.md, docs/ and the other pages leads to a file and a h
 })
 
 test('every link of a page of the package leads to what is in the package', () => {
-  const packed: string[] = ['README.md', 'LICENSE', ...JSON.parse(read('package.json')).files]
+  const packed: string[] = [
+    'README.md',
+    'LICENSE',
+    ...JSON.parse(readProject('package.json')).files,
+  ]
   const isPacked = (path: string) => packed.some(one => path === one || path.startsWith(`${one}/`))
   const links = pages
     .filter(isPacked)
@@ -79,7 +79,7 @@ test('every page of docs/ can be reached from README.md', () => {
 })
 
 test('docs/errors.md has a heading for each error code that clients see, with its status', () => {
-  const sections = [...read('docs/errors.md').matchAll(/^## (\w+)\n\n(\d{3})\./gm)]
+  const sections = [...readProject('docs/errors.md').matchAll(/^## (\w+)\n\n(\d{3})\./gm)]
   const documented = Object.fromEntries(sections.map(([, code, status]) => [code, Number(status)]))
   const known = Object.entries<ErrorKind>(ERRORS)
     .filter(([, { shownAs }]) => shownAs === undefined)
@@ -88,7 +88,9 @@ test('docs/errors.md has a heading for each error code that clients see, with it
 })
 
 test('docs/operations/settings.md lists every setting with its default, in the order of src/config/settings.ts', () => {
-  const rows = [...read('docs/operations/settings.md').matchAll(/^\| ([A-Z_, ]+) \| ([^|]+) \|/gm)]
+  const rows = [
+    ...readProject('docs/operations/settings.md').matchAll(/^\| ([A-Z_, ]+) \| ([^|]+) \|/gm),
+  ]
   const listed = rows.flatMap(([, names = '', defaults = '']) => {
     const values = defaults.split(', ')
     return names.split(', ').map((name, index) => [name, values[index]])
@@ -98,7 +100,7 @@ test('docs/operations/settings.md lists every setting with its default, in the o
 })
 
 test('docs/lists.md has a row for each parameter of the list', () => {
-  const [, table = ''] = read('docs/lists.md').split(/^\| parameter .*\n.*\n|\n\n## /m)
+  const [, table = ''] = readProject('docs/lists.md').split(/^\| parameter .*\n.*\n|\n\n## /m)
   const listed = table
     .split('\n')
     .flatMap(row => /^\| ([\w, ]+) \|/.exec(row)?.[1]?.split(', ') ?? [])
@@ -106,19 +108,24 @@ test('docs/lists.md has a row for each parameter of the list', () => {
 })
 
 test('CHANGELOG.md begins with what is not released, then with the version of the package', () => {
-  const headings = [...read('CHANGELOG.md').matchAll(/^## (.+)$/gm)].map(([, heading]) => heading)
-  const { version } = JSON.parse(read('package.json'))
+  const headings = [...readProject('CHANGELOG.md').matchAll(/^## (.+)$/gm)].map(
+    ([, heading]) => heading,
+  )
+  const { version } = JSON.parse(readProject('package.json'))
   expect(headings[0]).toBe('[Unreleased]')
   expect(headings[1]?.replace(/\d{4}-\d\d-\d\d$/, 'DATE')).toBe(`[${version}] - DATE`)
-  expect(JSON.parse(read('package-lock.json')).packages['']).toHaveProperty('version', version)
+  expect(JSON.parse(readProject('package-lock.json')).packages['']).toHaveProperty(
+    'version',
+    version,
+  )
 })
 
 test('README.md and limits.example.json show limits that are right', () => {
-  const shown = [...read('README.md').matchAll(/^```json\n([\s\S]*?)^```/gm)].map(
-    ([, text]) => text,
-  )
-  const isLimits = /"(?:rateLimits|throttle|bans|blocklist)"/
-  const limits = [...shown, read('limits.example.json')].filter(text => isLimits.test(text ?? ''))
+  const shown = [
+    ...codeBlocks(readProject('README.md'), 'json'),
+    readProject('limits.example.json'),
+  ]
+  const limits = shown.filter(text => /"(?:rateLimits|throttle|bans|blocklist)"/.test(text))
   expect(limits.length).toBeGreaterThan(0)
-  for (const text of limits) expect(() => checkLimits(JSON.parse(text ?? ''))).not.toThrow()
+  for (const text of limits) expect(() => checkLimits(JSON.parse(text))).not.toThrow()
 })

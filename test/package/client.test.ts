@@ -6,8 +6,8 @@ import { promisify } from 'node:util'
 import { afterAll, describe, expect, test } from 'vitest'
 import { bundleClient, CLIENT } from '../support/bundle-client.ts'
 import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
-import { firstBlock, packPackage, readJson } from '../support/packed-package.ts'
-import { PROJECT } from '../support/project.ts'
+import { packPackage, readJson } from '../support/packed-package.ts'
+import { firstBlock, PROJECT } from '../support/project.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 
 /** The workspace with a generator of types, and the compiler that it needs. */

@@ -4,8 +4,8 @@ import { join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { temporaryFolder } from '../support/open-test-app.ts'
-import { firstBlock, installPackages, packPackage, projectWith } from '../support/packed-package.ts'
-import { PROJECT, readProject } from '../support/project.ts'
+import { installPackages, packPackage, projectWith } from '../support/packed-package.ts'
+import { firstBlock, PROJECT, readProject } from '../support/project.ts'
 
 const run = promisify(execFile)
 

@@ -19,22 +19,45 @@ function runIn(installation: string, { cwd = installation, env = {} } = {}) {
   return run({ cwd, main, env: { PORT: '0', ...env } })
 }
 
-test.each([
-  { broken: 'SQLite is missing', name: SQLITE, breakIt: leaveOut },
-  { broken: 'SQLite was built for another machine', name: SQLITE, breakIt: buildForOthers },
+interface Broken {
+  readonly broken: string
+  readonly name?: string
+  readonly breakIt: (installation: string, name: string) => void
+  /** The installation within its folder. */
+  readonly within?: string
+  /** What mends it. */
+  readonly command?: string
+}
+
+/** Where a project has the service that it installed. */
+const INSTALLED = 'node_modules/user-records-service'
+
+test.each<Broken>([
+  { broken: 'SQLite is missing', breakIt: leaveOut },
+  { broken: 'SQLite was built for another machine', breakIt: buildForOthers },
   { broken: 'Argon2 has no part for this machine', name: '@node-rs/argon2', breakIt: leaveAlone },
+  {
+    ...{ broken: 'SQLite is missing in a project', breakIt: leaveOut },
+    ...{ within: INSTALLED, command: 'npm install --ignore-scripts=false' },
+  },
+  {
+    ...{ broken: 'SQLite is not built in a project', breakIt: leaveAlone },
+    ...{ within: INSTALLED, command: 'npm rebuild --ignore-scripts=false' },
+  },
 ])(
   'serve says in one line that the package for $broken, and what mends it',
-  async ({ name, breakIt }) => {
-    const installation = installWithout(name)
+  async ({ name = SQLITE, breakIt, within = '', command = 'npm ci' }) => {
+    const cwd = temporaryFolder()
+    const installation = installWithout(name, join(cwd, within))
     breakIt(installation, name)
-    const { code, stdout, stderr } = await runIn(installation)
+    const { code, stdout, stderr } = await runIn(installation, { cwd })
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
     expect(stderr).toMatch(
-      /^\S+ is not installed, or not for Node v\d+\.\d+\.\d+ on \w+-\w+ \([^\n]+\); "npm ci [^\n]+\n$/,
+      /^\S+ is not installed, or not for Node v\d+\.\d+\.\d+ on \w+-\w+ \([^\n]+\); "npm [^\n]+\n$/,
     )
     expect(stderr.startsWith(`${name} `)).toBe(true)
-    expect(readdirSync(installation)).not.toContain('data')
+    expect(stderr).toContain(`; "${command} `)
+    expect(readdirSync(cwd)).not.toContain('data')
   },
 )
 
@@ -47,22 +70,6 @@ test('serve on PostgreSQL does not need the package for SQLite', async () => {
   expect(stderr).toContain('no server listens there (ECONNREFUSED)')
   expect(stderr).not.toContain(SQLITE)
 })
-
-test.each([
-  { what: 'missing', breakIt: leaveOut, command: 'npm install --ignore-scripts=false' },
-  { what: 'not built', breakIt: leaveAlone, command: 'npm rebuild --ignore-scripts=false' },
-])(
-  'serve says how a project that installed the service gets a binary of SQLite that is $what',
-  async ({ breakIt, command }) => {
-    const cwd = temporaryFolder()
-    const installation = join(cwd, 'node_modules', 'user-records-service')
-    installWithout(SQLITE, installation)
-    breakIt(installation, SQLITE)
-    const { code, stderr } = await runIn(installation, { cwd })
-    expect(code).toBe(1)
-    expect(stderr.split('\n')).toEqual([expect.stringContaining(`; "${command} `), ''])
-  },
-)
 
 /** The built service in a folder of its own, with every package but one. */
 function installWithout(left: string, folder = temporaryFolder()): string {

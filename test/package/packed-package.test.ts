@@ -3,14 +3,8 @@ import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'no
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { temporaryFolder } from '../support/open-test-app.ts'
-import {
-  firstBlock,
-  installPackages,
-  packPackage,
-  projectWith,
-  readJson,
-} from '../support/packed-package.ts'
-import { PROJECT, readProject } from '../support/project.ts'
+import { installPackages, packPackage, projectWith, readJson } from '../support/packed-package.ts'
+import { firstBlock, PROJECT, readProject } from '../support/project.ts'
 
 const TSC = join(PROJECT, 'node_modules/typescript/bin/tsc')
 

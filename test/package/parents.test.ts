@@ -5,8 +5,8 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
-import { firstBlock, installPackages } from '../support/packed-package.ts'
-import { PROJECT, readProject } from '../support/project.ts'
+import { installPackages } from '../support/packed-package.ts'
+import { firstBlock, PROJECT, readProject } from '../support/project.ts'
 import { spawnService } from '../support/spawn-service.ts'
 
 /** What programs around the service use. Four of them wrap `writeHead` by on-headers 1.0.2. */

@@ -9,7 +9,7 @@ import { createUserRecords } from '../../src/library.ts'
 import { filesOf, makeDatabaseIn } from '../support/databases.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
 import { openPipe } from '../support/pipe.ts'
-import { readProject } from '../support/project.ts'
+import { codeBlocks, readProject } from '../support/project.ts'
 import { MAIN, run, spawnMain } from '../support/spawn-service.ts'
 import { countIn, manyRows, ndjson } from '../support/transfer.ts'
 import { until } from '../support/until.ts'
@@ -77,11 +77,10 @@ test('docs/operations shows commands that work, in their order', async () => {
   mkdirSync(join(cwd, 'bin'))
   const command = join(cwd, 'bin', 'user-records-service')
   writeFileSync(command, `#!/bin/sh\nexec "${process.execPath}" "${MAIN}" "$@"\n`, { mode: 0o755 })
-  const text = PAGES.map(page => readProject(`docs/operations/${page}`)).join('\n')
-  const steps = [...text.matchAll(/^```sh\n([\s\S]*?)^```/gm)]
+  const steps = PAGES.flatMap(page => codeBlocks(readProject(`docs/operations/${page}`), 'sh'))
   const env = { PATH: `${join(cwd, 'bin')}:${process.env.PATH}`, HOME: process.env.HOME }
   let printed = ''
-  for (const [, script = ''] of steps) {
+  for (const script of steps) {
     printed += (await promisify(execFile)('sh', ['-ec', script], { cwd, env })).stdout
   }
   expect(steps).toHaveLength(9)

@@ -8,8 +8,7 @@ import { makeDatabaseIn } from '../support/databases.ts'
 import { readAllUsers } from '../support/json-requests.ts'
 import { listen } from '../support/listen.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
-import { firstBlock } from '../support/packed-package.ts'
-import { readProject } from '../support/project.ts'
+import { firstBlock, readProject } from '../support/project.ts'
 
 const canImportRequests = spawnSync('python3', ['-c', 'import requests']).status === 0
 

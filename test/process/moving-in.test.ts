@@ -6,7 +6,7 @@ import { expect, test } from 'vitest'
 import { databaseIn } from '../support/new-database.ts'
 import { filesOf, MOVED_USERS } from '../support/old-systems.ts'
 import { openTestApp, temporaryFolder } from '../support/open-test-app.ts'
-import { readProject } from '../support/project.ts'
+import { codeBlocks, readProject } from '../support/project.ts'
 import { MAIN } from '../support/spawn-service.ts'
 
 /** Of the project in Firebase that MOVED_USERS has users of, by what stands for them in the page. */
@@ -22,8 +22,7 @@ const SCRIPTS = Object.fromEntries(
     .split('\n## ')
     .map(section => {
       const [heading = ''] = section.split('\n', 1)
-      const blocks = section.matchAll(/^```sh\n([\s\S]*?)^```$/gm)
-      return [heading, Array.from(blocks, ([, block]) => block).join('')] as const
+      return [heading, codeBlocks(section, 'sh').join('')] as const
     })
     .filter(([, script]) => script !== ''),
 )

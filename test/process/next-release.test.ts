@@ -1,11 +1,13 @@
 import { cpSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import { expect, test } from 'vitest'
+import { newUserBody } from '../support/builders.ts'
 import { filesOf } from '../support/databases.ts'
 import { engine } from '../support/engine.ts'
+import { ask } from '../support/json-requests.ts'
 import { databaseIn } from '../support/new-database.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
+import { PROJECT } from '../support/project.ts'
 import { run, spawnService } from '../support/spawn-service.ts'
 import { selectRows } from '../support/sql.ts'
 
@@ -16,12 +18,11 @@ const NEXT = '0002_keep_notes'
 
 /** The program of a release that has this one's files and one more migration. */
 function nextRelease(): string {
-  const root = fileURLToPath(new URL('../../', import.meta.url))
   const folder = temporaryFolder()
   for (const name of ['dist', 'migrations', 'package.json']) {
-    cpSync(join(root, name), join(folder, name), { recursive: true })
+    cpSync(join(PROJECT, name), join(folder, name), { recursive: true })
   }
-  symlinkSync(join(root, 'node_modules'), join(folder, 'node_modules'))
+  symlinkSync(join(PROJECT, 'node_modules'), join(folder, 'node_modules'))
   const sql = "CREATE TABLE notes (note text NOT NULL); INSERT INTO notes (note) VALUES ('kept');"
   writeFileSync(join(folder, 'migrations', engine, `${NEXT}.sql`), sql)
   return join(folder, 'dist', 'main.js')
@@ -32,9 +33,7 @@ async function placeWithUser() {
   const databaseUrl = await databaseIn(cwd)
   const env = { DATABASE_URL: databaseUrl }
   const service = await spawnService({ cwd, env })
-  const user = { name: 'Ann', email: 'ann@example.com' }
-  const request = { method: 'POST', headers: { 'Content-Type': 'application/json' } }
-  await fetch(`${service.url}/users`, { ...request, body: JSON.stringify({ user }) })
+  await ask(service, 'POST /users', newUserBody({ name: 'Ann' }))
   await service.end('SIGTERM')
   const next = nextRelease()
   const inNext = (...args: string[]) => run({ cwd, env, args, main: next })

@@ -1,4 +1,3 @@
-import { randomBytes } from 'node:crypto'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { readDatabaseOption } from '../../src/config/settings.ts'
@@ -36,25 +35,27 @@ export function copiedContent(path: string): Record<string, unknown[]> {
   return Object.fromEntries(Object.entries(TABLES).map(([name, sql]) => [name, rowsIn(path, sql)]))
 }
 
+/** Engines that compare by other rules than bytes sort these names of API keys differently. */
 const FILL_REST = `
   PRAGMA journal_mode = WAL;
   UPDATE users SET password_digest = '$argon2id$v=19$' || id, name = 'Zoë "\\' || id || '😀' WHERE id % 3 = 0;
   UPDATE users SET name_lower = 'zoë "\\' || id || '😀' WHERE id % 3 = 0;
   UPDATE users SET updated_at = '2030-01-01T00:00:00.000Z' WHERE id % 4 = 0;
-  DELETE FROM users WHERE id IN (2, (SELECT max(id) FROM users))`
-
-const INSERT_WEBHOOK = `
-  INSERT INTO webhooks (name, url, secret, previous_secret, rotated_until, revision, cursor, begun_at, failures)
-  VALUES (?, 'https://example.com/', ?, ?, ?, 3, ?, 1, 2)`
-
-/** Without their hashes. Engines that compare by other rules than bytes sort these names differently. */
-const API_KEYS = [
-  ['web', 'users:read users:write', 1_800_000_000_000, 1_900_000_000_000, 1_850_000_000_000],
-  ['Web', 'passwords:verify', 1_800_000_000_001, null, null],
-  ['a-b', 'users:read', 0, 0, null],
-  ['a_b', 'users:read', 0, null, 0],
-  ['aab', 'users:read', 0, 8_640_000_000_000_000, null],
-] as const
+  DELETE FROM users WHERE id IN (2, (SELECT max(id) FROM users));
+  INSERT INTO idempotency_keys (key_hash, user_id, fingerprint, user_json, expires_at)
+    SELECT randomblob(32), id, 'print', '{"id":' || id || '}', 1900000000000 FROM users WHERE id % 2 = 1;
+  -- Of the user that was deleted.
+  INSERT INTO idempotency_keys (key_hash, user_id, expires_at) VALUES (randomblob(32), 2, 1900000000000);
+  INSERT INTO signing_keys (name, key) VALUES ('cursor', randomblob(32));
+  INSERT INTO api_keys (name, key_hash, scopes, created_at, expires_at, last_used_at) VALUES
+    ('web', randomblob(32), 'users:read users:write', 1800000000000, 1900000000000, 1850000000000),
+    ('Web', randomblob(32), 'passwords:verify', 1800000000001, NULL, NULL),
+    ('a-b', randomblob(32), 'users:read', 0, 0, NULL),
+    ('a_b', randomblob(32), 'users:read', 0, NULL, 0),
+    ('aab', randomblob(32), 'users:read', 0, 8640000000000000, NULL);
+  INSERT INTO webhooks (name, url, secret, previous_secret, rotated_until, revision, cursor, begun_at, failures) VALUES
+    ('a', 'https://example.com/', randomblob(32), randomblob(32), 1900000000000, 3, 'cursor', 1, 2),
+    ('b', 'https://example.com/', randomblob(32), NULL, NULL, 3, NULL, 1, 2)`
 
 const FAR = 4_000_000_000_000
 
@@ -81,22 +82,8 @@ export async function makeCopySource(path: string, users = 25): Promise<void> {
   makeDatabase(path, { users })
   const database = new Database(path)
   database.exec(FILL_REST)
-  const insertKey = database.prepare('INSERT INTO idempotency_keys VALUES (?, ?, ?, ?, ?)')
-  const insertApiKey = database.prepare('INSERT INTO api_keys VALUES (?, ?, ?, ?, ?, ?)')
   const insertBan = database.prepare('INSERT INTO bans VALUES (?, ?, ?, ?, 0)')
-  database.transaction(() => {
-    for (let id = 1; id < users; id += 2) {
-      insertKey.run(randomBytes(32), id, 'print', `{"id":${id}}`, 1_900_000_000_000)
-    }
-    // Of the user that was deleted.
-    insertKey.run(randomBytes(32), 2, null, null, 1_900_000_000_000)
-    for (const ban of BANS) insertBan.run(ban)
-    database.prepare('INSERT INTO signing_keys VALUES (?, ?)').run('cursor', randomBytes(32))
-    for (const [name, ...rest] of API_KEYS) insertApiKey.run(name, randomBytes(32), ...rest)
-    const insertWebhook = database.prepare(INSERT_WEBHOOK)
-    insertWebhook.run('a', randomBytes(32), randomBytes(32), 1_900_000_000_000, 'cursor')
-    insertWebhook.run('b', randomBytes(32), null, null, null)
-  })()
+  for (const ban of BANS) insertBan.run(ban)
   database.close()
   made.set(users, readFileSync(path))
 }

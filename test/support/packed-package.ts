@@ -73,8 +73,3 @@ function installedAlong(roots: readonly string[]): Set<string> {
 function needsOf({ dependencies, optionalDependencies }: Locked): string[] {
   return Object.keys({ ...dependencies, ...optionalDependencies })
 }
-
-/** The first block of code in a page. */
-export function firstBlock(text: string, language: string): string {
-  return new RegExp(`^\`\`\`${language}\\n([\\s\\S]*?)^\`\`\`$`, 'm').exec(text)?.[1] ?? ''
-}

@@ -7,7 +7,7 @@ import { newUserBody } from '../support/builders.ts'
 import { hurryPolls } from '../support/global-timers.ts'
 import { listen } from '../support/listen.ts'
 import { openTestApp } from '../support/open-test-app.ts'
-import { firstBlock } from '../support/packed-package.ts'
+import { firstBlock } from '../support/project.ts'
 import { until } from '../support/until.ts'
 import { addWebhook } from '../support/webhook-receiver.ts'
 
