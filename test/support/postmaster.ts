@@ -3,7 +3,7 @@ import { once } from 'node:events'
 import { existsSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ClusterFolder } from './cluster-folder.ts'
+import type { ClusterFolder } from './postgres-cluster.ts'
 
 export interface PostmasterOptions {
   readonly port: number
