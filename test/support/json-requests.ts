@@ -37,10 +37,3 @@ export async function readAllUsers(url: string, headers: Readonly<Record<string,
 export function expectUnavailable(answer: JsonAnswer): void {
   expect([answer.status, answer.headers.get('Retry-After')]).toEqual([503, '1'])
 }
-
-/** Milliseconds until an attempt succeeds. Attempts follow each other without a pause. */
-export async function timeUntil(attempt: () => Promise<boolean>): Promise<number> {
-  const startedAt = performance.now()
-  while (!(await attempt()));
-  return Math.round(performance.now() - startedAt)
-}

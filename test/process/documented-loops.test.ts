@@ -5,9 +5,11 @@ import express from 'express'
 import { expect, onTestFinished, test } from 'vitest'
 import { createUserRecords } from '../../src/library.ts'
 import { makeDatabaseIn } from '../support/databases.ts'
+import { expectToGoOn, LOOPS, runLoop } from '../support/documented-loops.ts'
 import { readAllUsers } from '../support/json-requests.ts'
 import { listen } from '../support/listen.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
+import { canUseJq } from '../support/programs.ts'
 import { firstBlock, readProject } from '../support/project.ts'
 
 const canImportRequests = spawnSync('python3', ['-c', 'import requests']).status === 0
@@ -34,5 +36,15 @@ test.for(LANGUAGES)(
       const { stdout } = await promisify(execFile)(program, [...args, code])
       expect(stdout.trim().split('\n')).toEqual(emails)
     }
+  },
+)
+
+const EVENT_SOURCE = import.meta.resolve('eventsource')
+
+test.skipIf(!canUseJq)(
+  'the loops of docs/changes.md go on over a kill, a stop and an absence behind a proxy, and begin again on 410',
+  async () => {
+    expect(LOOPS).toHaveLength(4)
+    await expectToGoOn(LOOPS.map(loop => url => runLoop(loop, url, EVENT_SOURCE)))
   },
 )
