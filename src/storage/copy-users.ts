@@ -2,7 +2,7 @@ import { hash, randomUUID } from 'node:crypto'
 import { ServiceError } from '../errors.ts'
 import { nextTurn } from '../platform/timers.ts'
 import { MAX_ID } from '../users/stored-user.ts'
-import type { UserQuery } from '../users/user-repository.ts'
+import { FIRST_WITH_TOTAL } from '../users/user-repository.ts'
 import { COPIED_PARTS, type CopiedPart, USERS } from './copied-parts.ts'
 import type { Storage } from './storage.ts'
 import { UnusableDatabase } from './unusable-database.ts'
@@ -25,15 +25,6 @@ export interface CopyOptions {
 /** What ends within this time after a copy is not compared, in milliseconds. */
 const ENDS_SOON_MS = 600_000
 
-const COUNT: UserQuery = {
-  sort: { by: 'id', descending: false },
-  filters: {},
-  words: [],
-  limit: 1,
-  start: { offset: 0 },
-  withTotal: true,
-}
-
 /**
  * Copies everything from `source` into `target`, and compares both. The target must be empty, or that of an interrupted copy, which
  * starts over; until all is equal it is an unfinished copy. Throws `UnusableDatabase`, what `explain` makes of it, and the reason
@@ -43,7 +34,7 @@ export async function copyUsers({ source, target, onProgress = () => {}, signal 
   const run = randomUUID()
   const [from, to] = [source.storage, target.storage]
   const revision = await source.explain(from.users.revision)
-  const totalUsers = (await source.explain(() => from.users.list(COUNT))).total ?? 0
+  const totalUsers = (await source.explain(() => from.users.list(FIRST_WITH_TOTAL))).total ?? 0
 
   let done = 0
   function report(part: CopiedPart<unknown>, users: number): void {

@@ -77,17 +77,6 @@ export function* findUsers(sql: string, rows: readonly ImportKeys[]): Program<Us
   return (yield* ask<FoundRow>(sql, keysOf(rows))).map(toUser)
 }
 
-/** What a batch does, in the order of its rows up to the conflict that ends it. */
-interface Plan {
-  readonly outcomes: readonly ImportOutcome[]
-  /** The places of the rows that create users. */
-  readonly places: readonly number[]
-  /** The users that these rows create, in their order, by id, as they are after all rows. */
-  readonly created: ReadonlyMap<number, UserRow>
-  /** Existing users, in the same way. */
-  readonly changed: ReadonlyMap<number, UserRow>
-}
-
 interface WriterOptions {
   readonly now: () => number
   /** Whether `fail` ends a batch at the first conflict. */
@@ -107,14 +96,17 @@ export function createBatchWriter(engine: ImportEngine, { now, endsAtConflict }:
   const insert = insertFree(`
     INSERT INTO users (${STORED_COLUMNS}) SELECT ${STORED_COLUMNS} FROM ${rows} AS new`)
 
+  /** What a batch does, in the order of its rows up to the conflict that ends it. */
   function plan(
     { users, onConflict }: ImportBatch,
     existing: readonly UserRow[],
     idFor: (place: number) => number,
-  ): Plan {
+  ) {
     const decide = createImportDecisions({ existing, onConflict, now })
     const outcomes: ImportOutcome[] = []
+    // Of the rows that create users.
     const places: number[] = []
+    // By id, in the order of their rows, as they are after all rows.
     const created = new Map<number, UserRow>()
     const changed = new Map<number, UserRow>()
     for (const [place, row] of users.entries()) {
@@ -131,7 +123,10 @@ export function createBatchWriter(engine: ImportEngine, { now, endsAtConflict }:
   }
 
   /** Plans as if nobody else took ids, and again if somebody does. */
-  function* planWithIds(batch: ImportBatch, existing: readonly UserRow[]): Program<Plan> {
+  function* planWithIds(
+    batch: ImportBatch,
+    existing: readonly UserRow[],
+  ): Program<ReturnType<typeof plan>> {
     const [[lastId] = [0]] = yield* ask<[number]>(engine.selectLastId)
     const countId = createIdCounter(lastId)
     const likely = plan(batch, existing, place => countId(batch.users[place]?.id))

@@ -16,10 +16,7 @@ export interface Migration {
 }
 
 /** One migration in the history that a database stores. */
-export interface AppliedMigration {
-  readonly version: number
-  readonly name: string
-  readonly hash: string
+export interface AppliedMigration extends Omit<Migration, 'sql'> {
   /** ISO 8601 in UTC. */
   readonly applied_at: string
 }

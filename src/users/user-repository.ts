@@ -109,6 +109,12 @@ export interface UserQuery extends UserSelection {
   readonly withTotal: boolean
 }
 
+/** The first user, and how many there are. The storage keeps that number, so it reads no others. */
+export const FIRST_WITH_TOTAL: UserQuery = {
+  ...{ sort: { by: 'id', descending: false }, filters: {}, words: [] },
+  ...{ start: { offset: 0 }, limit: 1, withTotal: true },
+}
+
 /** A part of the list of all users in the order of their ids: those of the next `limit` users after `afterId` that match. */
 export interface UserScan extends Pick<UserSelection, 'filters' | 'words'> {
   /** 0 for the first part, which has all that match, if an index tells soon that they are few: at most 10,000. */

@@ -9,7 +9,7 @@ import type { Metrics } from '../ops/metrics/create-metrics.ts'
 import { createReporter, type ReportSources } from '../ops/metrics/service-report.ts'
 import type { Clocks } from '../platform/clocks.ts'
 import type { ChangeFeed } from '../users/change-feed.ts'
-import type { UserQuery } from '../users/user-repository.ts'
+import { FIRST_WITH_TOTAL } from '../users/user-repository.ts'
 import type { UserRouterOptions } from '../users/user-router.ts'
 import { describeWebhooks } from '../webhooks/describe-webhooks.ts'
 import type { WebhookRunner } from '../webhooks/webhook-runner.ts'
@@ -104,12 +104,6 @@ export async function openWebhooks(
 export async function openMetrics({ managementPort }: Config, { now }: Clocks) {
   if (managementPort === undefined) return undefined
   return (await import('../ops/metrics/create-metrics.ts')).createMetrics(now)
-}
-
-/** The storage keeps the total, so that no list counts. */
-const FIRST_WITH_TOTAL: UserQuery = {
-  ...{ sort: { by: 'id', descending: false }, filters: {}, words: [] },
-  ...{ start: { offset: 0 }, limit: 1, withTotal: true },
 }
 
 export interface OperationsOptions

@@ -35,6 +35,18 @@ export async function connect(path: string, options: ConnectOptions): Promise<Da
   }
 }
 
+/** Runs `work` with a database, which it closes then. */
+export async function closing<T>(
+  database: Database,
+  work: (database: Database) => T | Promise<T>,
+): Promise<T> {
+  try {
+    return await work(database)
+  } finally {
+    database.close()
+  }
+}
+
 function keyOf(path: string): string | undefined {
   const stats = statSync(path, { throwIfNoEntry: false })
   return stats && `${stats.dev}:${stats.ino}`

@@ -1,7 +1,7 @@
 import { existsSync, statSync } from 'node:fs'
 import { type AppliedMigration, checkHistory, migrationsFor } from '../migrations.ts'
 import { FOREIGN, UnusableDatabase } from '../unusable-database.ts'
-import { connect } from './connect.ts'
+import { closing, connect } from './connect.ts'
 import { bytesOf, companionOf, IN_MEMORY } from './database-files.ts'
 import { appliedMigrations } from './migrator.ts'
 import type { Database } from './sqlite-driver.ts'
@@ -35,16 +35,13 @@ export function requireThere(path: string): void {
  */
 export async function inspect(path: string) {
   if (!existsSync(path)) return { applied: [], isUnfinishedCopy: false }
-  const database = await openView(path)
-  try {
+  return closing(await openView(path), database => {
     const applied = readHistory(database)
     if (applied.length > 0 && isDamaged(database, path)) {
       throw new UnusableDatabase(DAMAGED, { isFault: true })
     }
     return { applied, isUnfinishedCopy: applied.length > 0 && isUnfinishedCopy(database) }
-  } finally {
-    database.close()
-  }
+  })
 }
 
 /**
@@ -91,10 +88,8 @@ export function isUnfinishedCopy(database: Database): boolean {
  */
 async function rollBack(path: string): Promise<void> {
   if (bytesOf(companionOf(path, '-journal')) === 0) return
-  const database = await connect(path, {
-    timeout: START_PATIENCE_MS,
-    lock: opened => void opened.pragma('schema_version'),
-  })
+  const lock = (opened: Database) => void opened.pragma('schema_version')
+  const database = await connect(path, { timeout: START_PATIENCE_MS, lock })
   database.close()
 }
 

@@ -84,14 +84,11 @@ type Answer =
   | { readonly rows: unknown[][] }
   | { readonly error: { readonly message: string; readonly code?: string | undefined } }
 
-interface Opening {
-  readonly open: () => Database
-  /** Whether what runs is to end. */
-  readonly isEnded: () => boolean
-}
-
-/** Runs statements, one after the other. A thread gets the text of this function, so it uses nothing around it. */
-function createLongRunner({ open, isEnded }: Opening): (statement: LongStatement) => Answer {
+/**
+ * Runs statements, one after the other; what runs ends soon after `isEnded`. A thread gets the text of this function, so it uses
+ * nothing around it.
+ */
+function createLongRunner({ open, isEnded }: { open: () => Database; isEnded: () => boolean }) {
   const nowMs = () => Number(process.hrtime.bigint()) / 1e6
   let database: Database | undefined
   let endsAt = 0
@@ -105,7 +102,7 @@ function createLongRunner({ open, isEnded }: Opening): (statement: LongStatement
     return connection
   }
 
-  return ({ sql, values, deadline }) => {
+  return ({ sql, values, deadline }: LongStatement): Answer => {
     endsAt = deadline
     try {
       if (nowMs() > endsAt) throw new Error('late')

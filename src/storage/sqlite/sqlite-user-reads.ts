@@ -17,15 +17,10 @@ export const HAS_ID = `+id BETWEEN 1 AND ${MAX_ID}`
 export const SELECT_REVISION = `
   SELECT lists_id || '-' || revision FROM users_summary WHERE singleton = 1`
 
-interface DigestRow {
-  readonly json: string
-  readonly passwordDigest: string | null
-}
-
 const SELECT = `SELECT ${REPRESENTATION} FROM users WHERE id = ?`
 
 const SELECT_BY_EMAIL = `
-  SELECT ${REPRESENTATION} AS json, password_digest AS passwordDigest FROM users WHERE lower(email) = ?`
+  SELECT ${REPRESENTATION}, password_digest FROM users WHERE lower(email) = ?`
 
 const SELECT_DIGEST = `SELECT password_digest FROM users WHERE id = ?`
 
@@ -43,7 +38,9 @@ export function createSqliteUserReads(
   const { database, view, steadyNow } = parts
   const { read } = view
   const select = database.prepare<[number], string>(SELECT).pluck()
-  const selectByEmail = database.prepare<[string], DigestRow>(SELECT_BY_EMAIL)
+  const selectByEmail = database
+    .prepare<[string], [json: string, passwordDigest: string | null]>(SELECT_BY_EMAIL)
+    .raw()
   const selectDigest = database.prepare<[number], string | null>(SELECT_DIGEST).pluck()
   const selectEmailOwner = database.prepare<[string], number>(SELECT_EMAIL_OWNER).pluck()
   const selectRevision = database.prepare<[], string>(SELECT_REVISION).pluck()
@@ -67,7 +64,7 @@ export function createSqliteUserReads(
     findByEmail: email =>
       read(() => {
         const row = selectByEmail.get(emailKey(email))
-        return row && { user: storedUser(row.json), passwordDigest: row.passwordDigest }
+        return row && { user: storedUser(row[0]), passwordDigest: row[1] }
       }),
 
     findDigests: ids =>

@@ -15,10 +15,8 @@ interface WriteOptions<T> {
   readonly size?: number
 }
 
-interface PendingWrite {
+interface PendingWrite extends Required<WriteOptions<never>> {
   readonly work: () => unknown
-  readonly countWrites: (result: never) => number
-  readonly size: number
   readonly resolve: (value: never) => void
   readonly reject: (error: unknown) => void
   readonly deadline: number

@@ -58,7 +58,7 @@ const FOUND: Readonly<Record<string, string>> = {
   '2 users cannot be found by their name: name_lower is not the name in lower case': `
     UPDATE users SET name_lower = 'Ann'; UPDATE users SET name = 'ÄNN' WHERE id = 1`,
   '1 answers are stored for an Idempotency-Key whose user is deleted': `
-    INSERT INTO idempotency_keys VALUES (${NO_HASH}, 99, 'f', 'v', '{}', 1)`,
+    INSERT INTO idempotency_keys VALUES (${NO_HASH}, 99, 'f', '{}', 1)`,
   '1 API keys break a constraint of their table': byEngine({
     sqlite: `PRAGMA ignore_check_constraints = ON;
       INSERT INTO api_keys VALUES ('web', zeroblob(31), 'users:read', 1, NULL, NULL)`,

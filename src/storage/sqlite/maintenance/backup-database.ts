@@ -8,6 +8,7 @@ import {
 } from '../../../platform/durable-files.ts'
 import type { BackupOptions } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
+import { closing } from '../connect.ts'
 import { COMPANIONS, isFileOfDatabase } from '../database-files.ts'
 import { openView, requireThere, requireUsable } from '../inspect-database.ts'
 import { Database } from '../sqlite-driver.ts'
@@ -15,43 +16,32 @@ import { explainErrors } from '../sqlite-errors.ts'
 import { expireReads } from '../sqlite-user-reads.ts'
 import { examine } from './find-faults.ts'
 
-export interface BackupPlaces extends Pick<BackupOptions, 'onProgress'> {
-  /** The database, which may be in use. */
-  readonly path: string
-  /** An existing file is replaced once the backup is complete. */
-  readonly target: string
-}
-
 /** Takes some milliseconds, after which the progress is shown. */
 const PAGES_A_STEP = 500
 
 /**
- * Copies a snapshot of a database into one file of mode 600. The file is checked and on disk before it gets its name.
- * If it throws `UnusableDatabase`, an existing file of that name stays as it was.
+ * Copies a snapshot of a database, which may be in use, into one file of mode 600. The file is checked and on disk before it gets
+ * its name. If it throws `UnusableDatabase`, an existing file of that name stays as it was.
  */
-export async function backupDatabase(options: BackupPlaces) {
-  const { path, target } = options
+export async function backupDatabase(path: string, { file: target, onProgress }: BackupOptions) {
   requireThere(path)
   requireTarget(path, target)
   // One state of the database. Without its transaction, SQLite would restart the copy after each write of another process, and
   // not finish under constant writes.
-  const source = await explainErrors(() => openView(path))
-  try {
+  return closing(await explainErrors(() => openView(path)), async source => {
     await explainErrors(() => requireUsable(source))
     await explainErrors(() => removeLeftovers(target), target)
-    return await withPartialDatabase(target, async partial => {
-      await explainErrors(() => copyPages(source, { ...options, target: partial }), target)
+    return withPartialDatabase(target, async partial => {
+      await explainErrors(() => copyPages(source, { file: partial, onProgress }), target)
       // Ends the read transaction. While it is open, the WAL of the service only grows.
       source.close()
       // Somebody may put the file in the place of a database by hand.
       await explainErrors(() => changeOutOfWal(partial, expireReads), target)
       const { faults } = await explainErrors(() => examine(partial))
       if (faults[0] !== undefined) throw new UnusableDatabase(`it is not sound: ${faults[0]}`)
-      return await explainErrors(() => publish(partial, target), target)
+      return explainErrors(() => publish(partial, target), target)
     })
-  } finally {
-    source.close()
-  }
+  })
 }
 
 function requireTarget(path: string, target: string): void {
@@ -63,12 +53,9 @@ function requireTarget(path: string, target: string): void {
 }
 
 /** Copies a database page by page with SQLite's online backup. */
-async function copyPages(
-  source: Database,
-  { target, onProgress }: Omit<BackupPlaces, 'path'>,
-): Promise<void> {
+async function copyPages(source: Database, { file, onProgress }: BackupOptions): Promise<void> {
   const pageBytes = Number(source.pragma('page_size', { simple: true }))
-  await source.backup(target, {
+  await source.backup(file, {
     progress: ({ totalPages, remainingPages }) => {
       onProgress((totalPages - remainingPages) * pageBytes, totalPages * pageBytes)
       return PAGES_A_STEP
@@ -104,12 +91,9 @@ export async function withPartialDatabase<T>(
  * Changes such a file, and takes it out of WAL mode: a copy of a database has the mode of that one, and in WAL reading it would
  * create files beside it.
  */
-export function changeOutOfWal<T>(path: string, change: (database: Database) => T): T {
-  const database = new Database(path)
-  try {
+export function changeOutOfWal<T>(path: string, change: (database: Database) => T): Promise<T> {
+  return closing(new Database(path), database => {
     database.pragma('journal_mode = DELETE')
     return change(database)
-  } finally {
-    database.close()
-  }
+  })
 }

@@ -2,6 +2,7 @@ import { type CheckDialect, findRowFaults, WRONG_WORDS } from '../../check-rules
 import { type Migration, migrationsFor } from '../../migrations.ts'
 import { runAtOnce } from '../../programs.ts'
 import { UNFINISHED_COPY } from '../../unusable-database.ts'
+import { closing } from '../connect.ts'
 import { isUnfinishedCopy, openView, readHistory, WHOLE_CACHE_KIB } from '../inspect-database.ts'
 import { migrate } from '../migrator.ts'
 import { Database } from '../sqlite-driver.ts'
@@ -34,8 +35,7 @@ const DIALECT: CheckDialect = {
  */
 export async function examine(path: string, { withWords = false } = {}) {
   const migrations = migrationsFor('sqlite')
-  const database = await openView(path)
-  try {
+  return closing(await openView(path), database => {
     database.pragma(`cache_size = -${WHOLE_CACHE_KIB}`)
     const applied = readHistory(database).length
     const pending = migrations.slice(applied).map(({ name }) => name)
@@ -46,9 +46,7 @@ export async function examine(path: string, { withWords = false } = {}) {
     }
     if (faults.length === 0 && pending.length === 0) faults = rowFaults(database, withWords)
     return { faults: faults.slice(0, MAX_FAULTS), applied, pending }
-  } finally {
-    database.close()
-  }
+  })
 }
 
 function integrityFaults(database: Database): readonly string[] {

@@ -19,7 +19,7 @@ import {
 } from '../../../platform/durable-files.ts'
 import type { Restored } from '../../database-tasks.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
-import { openExclusively } from '../connect.ts'
+import { closing, openExclusively } from '../connect.ts'
 import { bytesOf, companionOf, resolveLinks } from '../database-files.ts'
 import { requireFile } from '../inspect-database.ts'
 import { createPrivately } from '../open-sqlite.ts'
@@ -28,12 +28,6 @@ import { asUnusable, EMPTY, explainErrors, IN_USE } from '../sqlite-errors.ts'
 import { expireReads } from '../sqlite-user-reads.ts'
 import { changeOutOfWal, withPartialDatabase } from './backup-database.ts'
 import { examine } from './find-faults.ts'
-
-export interface RestoreOptions {
-  /** The database, which need not exist. */
-  readonly path: string
-  readonly backup: string
-}
 
 const UNREADABLE =
   'it cannot be read, so it is unknown whether a service has it open: stop the service, then move that file ' +
@@ -54,26 +48,26 @@ const DISABLE_WEBHOOKS = `
  * then the copy gets its first. However this process ends, the path leads to all of the old database or all of the new one.
  * `connect` says what keeps others from going on with the old file.
  *
- * Throws `UnusableDatabase`, and then leaves the database as it was.
+ * Throws `UnusableDatabase`, and then leaves the database as it was. It need not exist.
  */
-export async function restoreDatabase(options: RestoreOptions): Promise<Restored> {
-  requireFile(options.path)
-  requireBackup(options)
+export async function restoreDatabase(link: string, backup: string): Promise<Restored> {
+  requireFile(link)
+  requireBackup(backup, link)
   // A rename would replace a link, not the file that it leads to.
-  const path = resolveLinks(options.path)
+  const path = resolveLinks(link)
   await explainErrors(async () => {
     makeFolder(dirname(path))
     await requireAlone(path)
     removeLeftovers(path)
   })
   return withPartialDatabase(path, async partial => {
-    const pending = await copyVerified(partial, options.backup)
+    const pending = await copyVerified(partial, backup)
     const replaced = await explainErrors(() => replace(path, partial))
     return { ...replaced, pending }
   })
 }
 
-function requireBackup({ path, backup }: RestoreOptions): void {
+function requireBackup(backup: string, path: string): void {
   const refusal = (why: string) => new UnusableDatabase(why, { file: backup })
   const file = statSync(backup, { throwIfNoEntry: false })
   if (file === undefined) throw refusal('there is no such file')
@@ -109,7 +103,7 @@ async function copyVerified(partial: string, backup: string): Promise<readonly s
   const bytes = from.createReadStream({ autoClose: false })
   await explainErrors(() => writeFile(partial, bytes, { flag: 'r+' })).finally(() => from.close())
   return explainErrors(async () => {
-    changeOutOfWal(partial, () => {})
+    await changeOutOfWal(partial, () => {})
     const { faults, applied, pending } = await examine(partial)
     if (faults[0] !== undefined) throw new UnusableDatabase(faults[0])
     if (applied === 0) throw new UnusableDatabase(EMPTY)
@@ -144,10 +138,9 @@ async function replace(
   partial: string,
 ): Promise<Pick<Restored, 'setAside' | 'webhooks'>> {
   createPrivately(path)
-  const database = await lockOutOfWal(path)
-  try {
+  return closing(await lockOutOfWal(path), async database => {
     const hasContent = Number(database.pragma('page_count', { simple: true })) > 1
-    const webhooks = changeOutOfWal(partial, copy => {
+    const webhooks = await changeOutOfWal(partial, copy => {
       expireReads(copy)
       return copy.prepare(DISABLE_WEBHOOKS).run().changes
     })
@@ -155,9 +148,7 @@ async function replace(
     const setAside = hasContent ? freeName(path) : undefined
     replaceFile(path, { partial, kept: setAside })
     return { setAside, webhooks }
-  } finally {
-    database.close()
-  }
+  })
 }
 
 /**

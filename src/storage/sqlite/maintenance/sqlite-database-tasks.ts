@@ -5,7 +5,7 @@ import type { DatabaseTasks } from '../../database-tasks.ts'
 import { foldWords } from '../../fold-words.ts'
 import { migrationsFor, statusOf } from '../../migrations.ts'
 import { UnusableDatabase } from '../../unusable-database.ts'
-import { openExclusively } from '../connect.ts'
+import { closing, openExclusively } from '../connect.ts'
 import { bytesOf } from '../database-files.ts'
 import {
   inspect,
@@ -31,26 +31,23 @@ export function createSqliteDatabaseTasks(path: string): DatabaseTasks {
     name: path,
     migrate: async ({ reindex = false, newFeed, onFolding, signal } = {}) => {
       requireFile(path)
-      const database = await openSqlite({ path, now: Date.now })
-      try {
-        await explainErrors(async () => {
+      await explainErrors(async () =>
+        closing(await openSqlite({ path, now: Date.now }), async database => {
           database.pragma(`busy_timeout = ${START_PATIENCE_MS}`)
           if (newFeed) expireReads(database)
           if (reindex && isIndexWrong(database)) database.exec(REBUILD_INDEX)
           const folding = { isForced: reindex, onStep: onFolding, signal }
           await foldWords(createLoneStatements(database), SQLITE_WORDS, folding)
-        })
-      } finally {
-        database.close()
-      }
+        }),
+      )
     },
     migrationStatus: async () => {
       requireFile(path)
       const { applied } = await explainErrors(() => inspect(path))
       return statusOf(applied, migrationsFor('sqlite'))
     },
-    backup: ({ file, ...options }) => backupDatabase({ ...options, path, target: resolve(file) }),
-    restore: ({ file }) => restoreDatabase({ path, backup: resolve(file) }),
+    backup: options => backupDatabase(path, { ...options, file: resolve(options.file) }),
+    restore: ({ file }) => restoreDatabase(path, resolve(file)),
     check: () =>
       reportFault(() => {
         requireThere(path)
@@ -75,8 +72,7 @@ async function compactDatabase(link: string) {
   const bytesBefore = bytesOfAll()
   if (bytesBefore === 0) throw new UnusableDatabase(EMPTY)
   syncRecovered(path)
-  const database = await openExclusively(path)
-  try {
+  await closing(await openExclusively(path), database => {
     database.pragma(`cache_size = -${WHOLE_CACHE_KIB}`)
     requireUsable(database)
     // VACUUM copies only what it can reach, which would make repairable damage permanent.
@@ -88,8 +84,6 @@ async function compactDatabase(link: string) {
     database.exec('VACUUM')
     // Does nothing if the database is not in WAL.
     database.pragma('wal_checkpoint(TRUNCATE)')
-  } finally {
-    database.close()
-  }
+  })
   return { bytesBefore, bytesAfter: bytesOfAll() }
 }
