@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest'
 import { addKey, withKeyStore } from '../support/api-keys.ts'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
-import { askAndClose, requestBytes, sendRaw } from '../support/raw-http.ts'
+import { askAndClose } from '../support/raw-http.ts'
 import { shareTestApp } from '../support/shared-app.ts'
 import { until } from '../support/until.ts'
 
@@ -63,7 +63,7 @@ test.each([
   ['GET /users/%zz', '/users/{id}', 400],
 ])('%s is logged with the route %s', async (line, route, status) => {
   const id = `route-${line.replaceAll(/[^\w.]/g, '_')}`
-  await sendRaw(app.port, requestBytes(line, { Connection: 'close', 'X-Request-Id': id })).ended
+  await askAndClose(app.port, line, { 'X-Request-Id': id })
   const lines = linesOf(id)
   expect(lines).toHaveLength(1)
   expect(lines?.[0]).toMatchObject({ method: line.split(' ')[0], status })
