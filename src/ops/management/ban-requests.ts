@@ -3,6 +3,7 @@ import { ServiceError } from '../../errors.ts'
 import { checkQuery, type SentParameter, validData, wholeNumber } from '../../http/query.ts'
 import type { Ban, BanQuery, BanSelection } from '../../limits/ban-store.ts'
 import type { BanOrder } from '../../limits/kinds/ban-control.ts'
+import { isObject } from '../../platform/json.ts'
 
 const chosen = { rule: z.string().optional(), client: z.string().optional() }
 
@@ -69,22 +70,14 @@ function decodeJson(text: string): unknown {
   }
 }
 
-/** The limits say what is wrong with its members. */
-const banBody = z.object(
-  {
-    ban: z.looseObject(
-      {},
-      { error: ({ input }) => (input == null ? 'is required' : 'must be an object') },
-    ),
-  },
-  'is required',
-)
-
-/** Finds the order in the body `{"ban": {"rule", "client", "for"}}`. Throws `validation_failed` for a body without one. */
+/**
+ * The order in the body `{"ban": {"rule", "client", "for"}}`, about whose members the limits say what is wrong. Throws
+ * `validation_failed` for a body without one.
+ */
 export function parseBanOrder(body: unknown): BanOrder {
-  const { success, data, error } = banBody.safeParse(body)
-  if (success) return data.ban
-  const messages = error.issues.map(({ message }) => message)
+  const ban = isObject(body) ? body.ban : undefined
+  if (isObject(ban)) return ban
+  const messages = [ban == null ? 'is required' : 'must be an object']
   const errors = [{ field: 'ban', at: { pointer: '/ban' }, messages }]
   throw new ServiceError('validation_failed', { errors })
 }
