@@ -5,8 +5,6 @@ import { SCOPE_OF_ACTION } from './access/api-key.ts'
 import { recogniseKeys, requireKey, requireScope } from './access/key-checks.ts'
 import type { KeyRing } from './access/key-ring.ts'
 import type { Config } from './config/settings.ts'
-import { createErrorHandler } from './http/error-handler.ts'
-import { createRefuseAtOnce } from './http/fast/refuse-at-once.ts'
 import {
   denyLateAndShed,
   requireAllowedHost,
@@ -14,7 +12,6 @@ import {
   requireValidHead,
 } from './http/gate.ts'
 import { createPages, pageOperations } from './http/pages/pages.ts'
-import { createReplySender } from './http/reply.ts'
 import { createRouteFinder, type RequestMetrics, requestLog } from './http/request-log.ts'
 import {
   answerNotFound,
@@ -84,23 +81,15 @@ export function createApp(dependencies: AppDependencies): Application {
   const { users, changes, rules, checks, log } = dependencies
   const { limiter, keys, metrics, onHostRefused } = dependencies
   const { trustProxy, corsOrigins, bodyLimitBytes, maxEventLoopDelayMs } = dependencies.settings
-  const sendReply = createReplySender()
   const overloadPauseMs = Math.min(maxEventLoopDelayMs, MAX_PAUSE_MS)
-  const handleError = createErrorHandler({ log, sendReply, overloadPauseMs })
-  const refuseAtOnce = createRefuseAtOnce(handleError)
-  const byKeys = (guardsOf: (ring: NonNullable<typeof keys>) => RequestHandler[]) =>
-    keys === undefined ? [] : guardsOf(keys).map(refuseAtOnce)
-  const byLimits = (guardsOf: (limits: Limiter) => RequestHandler[]) =>
-    limiter === undefined ? [] : guardsOf(limiter).map(refuseAtOnce)
-
-  const open = createRouteParts({ sendReply, refuseAtOnce, bodyLimitBytes })
+  const made = createRouteParts({ log, overloadPauseMs, bodyLimitBytes })
+  const { parts: open, handleError, refuseAtOnce } = made
+  const guards = (...handlers: readonly (RequestHandler | undefined)[]) =>
+    handlers.filter(handler => handler !== undefined).map(refuseAtOnce)
   const parts: RouteParts = {
     ...open,
-    admit: action => [
-      ...byKeys(() => [requireScope(action)]),
-      ...byLimits(({ limit }) => [limit(action)]),
-    ],
-    limitByBody: (action, split) => byLimits(({ limitByBody }) => [limitByBody(action, split)]),
+    admit: action => guards(keys && requireScope(action), limiter?.limit(action)),
+    limitByBody: (action, split) => guards(limiter?.limitByBody(action, split)),
   }
   const cors = corsOrigins === undefined ? [] : [allowOrigins(corsOrigins)]
   const health = createHealthRouter({ checks, guards: cors }, open)
@@ -124,13 +113,15 @@ export function createApp(dependencies: AppDependencies): Application {
     requireAllowedHost({ ...dependencies.settings, onHostRefused }),
     ...cors,
     denyLateAndShed,
-    ...byKeys(ring => [recogniseKeys(ring)]),
-    ...byLimits(({ filter }) => [filter]),
-    ...byKeys(() => [requireKey(request => findPage(request) !== undefined)]),
+    ...guards(
+      keys && recogniseKeys(keys),
+      limiter?.filter,
+      keys && requireKey(request => findPage(request) !== undefined),
+    ),
     requireDecodablePath,
     userRouter,
     pages,
-    answerServerOptions(sendReply),
+    answerServerOptions(open),
     answerNotFound,
     handleError,
   )

@@ -20,13 +20,13 @@ const ALLOWED = tableOf(`
       users/transfer webhooks
   storage/sqlite/maintenance: storage storage/sqlite
   storage/postgres/maintenance: config storage storage/postgres
-  ops/management: config errors http http/fast http/pages limits limits/kinds limits/rules ops ops/metrics server
+  ops/management: config errors http http/pages limits limits/kinds limits/rules ops ops/metrics server
       users webhooks
   storage/sqlite: errors limits storage users users/transfer
   storage/postgres: config errors limits storage users users/transfer
   ops/metrics: http limits ops server storage webhooks
   storage: access errors limits users users/transfer webhooks
-  app: access config http http/fast http/pages limits/kinds ops users
+  app: access config http http/pages limits/kinds ops users
   users/transfer: errors http users users/passwords
   storage/redis: config limits
   limits/kinds: config errors http limits limits/rules

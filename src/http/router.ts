@@ -2,11 +2,12 @@ import express, { type Application, type Request, type RequestHandler, type Rout
 import { ServiceError } from '../errors.ts'
 import type { Action } from './actions.ts'
 import { ACCEPT_PATCH, readJsonBody } from './body.ts'
-import type { RefuseAtOnce } from './fast/refuse-at-once.ts'
+import { createErrorHandler, type ErrorHandlerOptions } from './error-handler.ts'
+import { createRefuseAtOnce } from './fast/refuse-at-once.ts'
 import { readForwardedAddresses } from './forwarded.ts'
 import { isAcceptable, JSON_TYPE, notAcceptable } from './negotiation.ts'
 import { queryObject } from './query.ts'
-import type { Reply, SendReply } from './reply.ts'
+import { createReplySender, type Reply } from './reply.ts'
 import { type StreamReply, sendStream } from './stream.ts'
 
 type Answer = Reply | StreamReply
@@ -48,16 +49,15 @@ export function createRouter(): Router {
   return express.Router({ caseSensitive: true, strict: true })
 }
 
-/** The parts that need neither keys nor limits. */
-export function createRouteParts({
-  sendReply,
-  refuseAtOnce,
-  bodyLimitBytes,
-}: {
-  readonly sendReply: SendReply
-  readonly refuseAtOnce: RefuseAtOnce
+export interface RoutePartsOptions extends Omit<ErrorHandlerOptions, 'sendReply'> {
   readonly bodyLimitBytes: number
-}): RouteParts {
+}
+
+/** The parts of an application's routes that need neither keys nor limits, and what answers its errors. */
+export function createRouteParts({ bodyLimitBytes, ...options }: RoutePartsOptions) {
+  const sendReply = createReplySender()
+  const handleError = createErrorHandler({ ...options, sendReply })
+  const refuseAtOnce = createRefuseAtOnce(handleError)
   const answer: RouteParts['answer'] = handle =>
     refuseAtOnce(async (request, response, next) => {
       try {
@@ -68,7 +68,7 @@ export function createRouteParts({
         next(error)
       }
     })
-  return {
+  const parts: RouteParts = {
     admit: () => [],
     limitByBody: () => [],
     readBody: readJsonBody(bodyLimitBytes),
@@ -82,6 +82,7 @@ export function createRouteParts({
       throw new ServiceError('method_not_allowed', { headers })
     }),
   }
+  return { parts, handleError, refuseAtOnce }
 }
 
 /** Throws `not_acceptable` unless the Accept header allows one of `types`. */
@@ -99,10 +100,10 @@ export function accept(...types: readonly string[]): RequestHandler {
 export const acceptJson = accept(JSON_TYPE)
 
 /** Answers `OPTIONS *`, which is about the server and not a path: RFC 9110 9.3.7. */
-export function answerServerOptions(sendReply: SendReply): RequestHandler {
+export function answerServerOptions({ answer }: RouteParts): RequestHandler {
+  const answerEmpty = answer(() => ({ status: 204 }))
   return (request, response, next) => {
-    if (request.method === 'OPTIONS' && request.url === '*')
-      sendReply(request, response, { status: 204 }, next)
+    if (request.method === 'OPTIONS' && request.url === '*') answerEmpty(request, response, next)
     else next()
   }
 }

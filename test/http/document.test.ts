@@ -1,4 +1,5 @@
 import { readFileSync } from 'node:fs'
+import type { Logger } from 'pino'
 import { describe, expect, test } from 'vitest'
 import { createPages, pageOperations } from '../../src/http/pages/pages.ts'
 import { createRouteParts, routesOf } from '../../src/http/router.ts'
@@ -355,11 +356,7 @@ function undocumented(
 }
 
 test('the routes that are mounted are the operations of the document, and the files of its page', () => {
-  const parts = createRouteParts({
-    sendReply: () => {},
-    refuseAtOnce: handler => handler,
-    bodyLimitBytes: 1,
-  })
+  const { parts } = createRouteParts({ log: {} as Logger, bodyLimitBytes: 1 })
   const settings = { version: '1.0.0', bodyLimitBytes: 1, scopes: undefined }
   const isReady = async () => true
   const routers = [

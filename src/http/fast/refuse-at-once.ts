@@ -3,8 +3,6 @@
 import type { ErrorRequestHandler, RequestHandler } from 'express'
 import { ServiceError } from '../../errors.ts'
 
-export type RefuseAtOnce = ReturnType<typeof createRefuseAtOnce>
-
 /**
  * Returns a function that makes a handler give its refusals straight to the error handler. Faults go the way of Express, where
  * programs that report errors look for them.

@@ -3,8 +3,6 @@ import type { Application, Request, RequestHandler, Router } from 'express'
 import type { Logger } from 'pino'
 import type { Config } from '../../config/settings.ts'
 import { INVALID_TOKEN, ServiceError } from '../../errors.ts'
-import { createErrorHandler } from '../../http/error-handler.ts'
-import { createRefuseAtOnce } from '../../http/fast/refuse-at-once.ts'
 import {
   denyLateAndShed,
   requireAllowedHost,
@@ -14,7 +12,6 @@ import {
 import { bearerToken } from '../../http/headers.ts'
 import { HTML_TYPE } from '../../http/negotiation.ts'
 import { assetReply, contentSecurityPolicy, pageReply } from '../../http/pages/page-files.ts'
-import { createReplySender } from '../../http/reply.ts'
 import { createRouteFinder, requestLog } from '../../http/request-log.ts'
 import {
   accept,
@@ -74,10 +71,7 @@ function createManagementApp(options: AppOptions): Application {
   // A proxy that is trusted forwards requests to the public port. Without a token this one is for programs of this machine: a page
   // that reaches it by another name could claim one that is allowed in X-Forwarded-Host.
   const trustProxy = token === undefined ? false : config.trustProxy
-  const sendReply = createReplySender()
-  const handleError = createErrorHandler({ log, sendReply })
-  const refuseAtOnce = createRefuseAtOnce(handleError)
-  const parts = createRouteParts({ sendReply, refuseAtOnce, bodyLimitBytes })
+  const { parts, handleError } = createRouteParts({ log, bodyLimitBytes })
   const { checks } = operations
   const guards = [requireOwnOrigin]
   const health = createHealthRouter({ checks, canBeVerbose: true, guards }, parts)
