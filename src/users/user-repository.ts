@@ -170,8 +170,7 @@ export interface UserRepository {
   /** The user with a valid e-mail, without regard to case. */
   findByEmail(email: string): Promise<UserWithDigest | undefined>
 
-  /** Password digests in PHC form by id. `null` for a user without a password; no entry if there is no such user. */
-  findDigests(ids: readonly number[]): Promise<ReadonlyMap<number, string | null>>
+  findWithDigest(id: number): Promise<UserWithDigest | undefined>
 
   /** Whether a user other than `exceptId` has this e-mail, without regard to case. */
   isEmailTaken(email: string, exceptId?: number): Promise<boolean>

@@ -113,15 +113,14 @@ export function createUserService(options: UserServiceOptions) {
     { precondition, isCompared }: { precondition: Precondition; isCompared: boolean },
   ): Promise<UserUpdate> {
     if (password === undefined) return fields
-    const { version } = requireUser(await users.find(id))
-    if (precondition?.(version) === false) throw new ServiceError('version_mismatch')
+    const { user, passwordDigest: digest } = requireUser(await users.findWithDigest(id))
+    if (precondition?.(user.version) === false) throw new ServiceError('version_mismatch')
     const { email } = fields
     if (email !== undefined && (await users.isEmailTaken(email, id))) throw takenEmail()
     if (password === null) return { ...fields, passwordDigest: null }
     if (!isCompared) return { ...fields, passwordDigest: await passwords.hash(password) }
-    const digest = (await users.findDigests([id])).get(id)
     const judged = { ...fields, judgedDigest: digest }
-    if (digest != null && (await passwords.verify(digest, password))) return judged
+    if (digest !== null && (await passwords.verify(digest, password))) return judged
     return { ...judged, passwordDigest: await passwords.hash(password) }
   }
 

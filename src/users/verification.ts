@@ -44,14 +44,9 @@ export function createVerification(
     const { user, errors } = parseBody(rules.loginById, body)
     const both = sent.email === undefined ? [] : [EMAIL_WITH_ID]
     if (user === undefined || both.length > 0) throw refusalOf([...errors, ...both])
-    return { password: user.password, found: await findById(user.id) }
-  }
-
-  /** It reads both in any case, so that its time does not show which users there are. */
-  async function findById(id: number) {
-    if (!Number.isSafeInteger(id)) return undefined
-    const [user, digests] = await Promise.all([users.find(id), users.findDigests([id])])
-    return user && { user, passwordDigest: digests.get(id) ?? null }
+    const { id, password } = user
+    const found = Number.isSafeInteger(id) ? await users.findWithDigest(id) : undefined
+    return { password, found }
   }
 
   /**

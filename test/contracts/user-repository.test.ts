@@ -62,13 +62,10 @@ describe('UserRepository', () => {
     const now = results[0] ? '$2' : '$3'
     expect(await replace(other.id, '$1', '$4')).toBe(false)
     expect(await replace(other.id + 1, now, '$4')).toBe(false)
-    expect(await repository.findDigests([other.id, user.id, other.id + 1])).toEqual(
-      new Map([
-        [other.id, null],
-        [user.id, now],
-      ]),
-    )
-    expect(await repository.find(user.id)).toEqual(user)
+    expect(await repository.findWithDigest(user.id)).toEqual({ user, passwordDigest: now })
+    const without = { user: other, passwordDigest: null }
+    expect(await repository.findWithDigest(other.id)).toEqual(without)
+    expect(await repository.findWithDigest(other.id + 1)).toBeUndefined()
     expect(await repository.revision()).toBe(revision)
   })
 
@@ -160,7 +157,7 @@ describe('UserRepository', () => {
     ])
     const calls = [
       ...[...ids, ...ids].map(id => () => repository.find(id)),
-      ...ids.map(id => () => repository.findDigests([id])),
+      ...ids.map(id => () => repository.findWithDigest(id)),
       ...[...emails, 'nobody@example.com'].map(email => () => repository.findByEmail(email)),
       ...emails.map((email, nth) => () => repository.isEmailTaken(email, users[nth + 1]?.id)),
       ...[...queries, ...queries].map(query => () => repository.list({ ...FIRST, ...query })),

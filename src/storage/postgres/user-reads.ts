@@ -43,9 +43,9 @@ const FIND_BY_EMAIL: Statement = {
     FROM users WHERE email_lower = ANY ($1::text[])`,
 }
 
-const FIND_DIGESTS: Statement = {
-  name: 'find_digests',
-  text: `SELECT id, password_digest FROM users WHERE id = ANY ($1::bigint[])`,
+const FIND_WITH_DIGEST: Statement = {
+  name: 'find_with_digest',
+  text: `SELECT ${REPRESENTATION}, password_digest FROM users WHERE id = ANY ($1::bigint[])`,
 }
 
 const FIND_OWNERS: Statement = {
@@ -87,6 +87,14 @@ export function createShortReads(connections: Connections, steadyNow: () => numb
     ])
   })
 
+  const findWithDigest = joinLookups<number, UserWithDigest>(async ids => {
+    const rows = await read<[string, string | null]>(FIND_WITH_DIGEST, [ids])
+    return rows.map(([json, passwordDigest]) => [
+      idOf(json),
+      { user: storedUser(json), passwordDigest },
+    ])
+  })
+
   const findOwner = joinLookups<string, number>(emails => read(FIND_OWNERS, [emails]))
 
   const findKey = joinLookups<string, KeyRow>(async hashes => {
@@ -108,7 +116,7 @@ export function createShortReads(connections: Connections, steadyNow: () => numb
 
     findByEmail: email => findByEmail(emailKey(email)),
 
-    findDigests: async ids => new Map(await read<[number, string | null]>(FIND_DIGESTS, [ids])),
+    findWithDigest,
 
     findIdempotentCreate: async keyHash => {
       const row = await findKey(keyHash.toString('hex'))

@@ -1,6 +1,6 @@
 import { idempotentCreateOf, MAX_ID, storedUser } from '../../users/stored-user.ts'
 import type { UserChanges } from '../../users/user-changes.ts'
-import type { UserReads } from '../../users/user-repository.ts'
+import type { UserReads, UserWithDigest } from '../../users/user-repository.ts'
 import { emailKey } from '../../users/user-schemas.ts'
 import { createChangeStore } from '../create-change-store.ts'
 import type { Database } from './sqlite-driver.ts'
@@ -19,10 +19,9 @@ export const SELECT_REVISION = `
 
 const SELECT = `SELECT ${REPRESENTATION} FROM users WHERE id = ?`
 
-const SELECT_BY_EMAIL = `
-  SELECT ${REPRESENTATION}, password_digest FROM users WHERE lower(email) = ?`
+const SELECT_WITH_DIGEST = `SELECT ${REPRESENTATION}, password_digest FROM users`
 
-const SELECT_DIGEST = `SELECT password_digest FROM users WHERE id = ?`
+type DigestRow = [json: string, passwordDigest: string | null]
 
 const SELECT_EMAIL_OWNER = `SELECT id FROM users WHERE lower(email) = ?`
 
@@ -39,9 +38,11 @@ export function createSqliteUserReads(
   const { read } = view
   const select = database.prepare<[number], string>(SELECT).pluck()
   const selectByEmail = database
-    .prepare<[string], [json: string, passwordDigest: string | null]>(SELECT_BY_EMAIL)
+    .prepare<[string], DigestRow>(`${SELECT_WITH_DIGEST} WHERE lower(email) = ?`)
     .raw()
-  const selectDigest = database.prepare<[number], string | null>(SELECT_DIGEST).pluck()
+  const selectWithDigest = database
+    .prepare<[number], DigestRow>(`${SELECT_WITH_DIGEST} WHERE id = ?`)
+    .raw()
   const selectEmailOwner = database.prepare<[string], number>(SELECT_EMAIL_OWNER).pluck()
   const selectRevision = database.prepare<[], string>(SELECT_REVISION).pluck()
   const selectKey = database
@@ -61,21 +62,9 @@ export function createSqliteUserReads(
         return json === undefined ? undefined : storedUser(json)
       }),
 
-    findByEmail: email =>
-      read(() => {
-        const row = selectByEmail.get(emailKey(email))
-        return row && { user: storedUser(row[0]), passwordDigest: row[1] }
-      }),
+    findByEmail: email => read(() => withDigest(selectByEmail.get(emailKey(email)))),
 
-    findDigests: ids =>
-      read(() => {
-        const digests = new Map<number, string | null>()
-        for (const id of ids) {
-          const digest = selectDigest.get(id)
-          if (digest !== undefined) digests.set(id, digest)
-        }
-        return digests
-      }),
+    findWithDigest: id => read(() => withDigest(selectWithDigest.get(id))),
 
     isEmailTaken: (email, exceptId) =>
       read(() => {
@@ -89,6 +78,10 @@ export function createSqliteUserReads(
       await read(() => select.get(1))
     },
   }
+}
+
+function withDigest(row: DigestRow | undefined): UserWithDigest | undefined {
+  return row && { user: storedUser(row[0]), passwordDigest: row[1] }
 }
 
 /** The feed in SQLite: each page shows one moment of the database. */

@@ -95,7 +95,7 @@ test('a lock on the table of users holds up no poll of bans and API keys, howeve
   // Again if the machine was too busy to see them wait, or to ask before they had ended.
   await until(async () => {
     let ended = 0
-    const reads = [users.find(1), users.findByEmail('ann@example.com'), users.findDigests([1])]
+    const reads = [users.find(1), users.findByEmail('ann@example.com'), users.findWithDigest(1)]
     const held = reads.map(async read => {
       await expect(read).rejects.toMatchObject(UNAVAILABLE)
       ended++
