@@ -68,16 +68,14 @@ export async function withPostgres<T>(
 
 /** A connection that the caller ends. */
 export async function connectToPostgres(url: string): Promise<Client> {
-  const client = new Client({ connectionString: url, types: { getTypeParser } })
+  const client = new Client({ connectionString: url })
   // A lost connection shows in the next query.
   client.on('error', () => {})
+  // As SQLite has it.
+  client.setTypeParser(types.builtins.INT8, Number)
   await client.connect()
   return client
 }
-
-/** `bigint` as a number, as SQLite has it. */
-const getTypeParser: typeof types.getTypeParser = (oid, format) =>
-  oid === types.builtins.INT8 ? Number : types.getTypeParser(oid, format)
 
 /** The location that a URL names by itself. */
 export function locationOf(url: string): PostgresLocation {

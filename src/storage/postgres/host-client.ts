@@ -68,11 +68,12 @@ export class HostClient extends PostgresClient {
   constructor(config: PostgresClientConfig, openMs: number) {
     super({
       ...config,
-      types: { getTypeParser },
       keepAlive: true,
       keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
     })
     this.config = config
+    // Numbers of the service fit into one of JavaScript.
+    this.setTypeParser(pg.types.builtins.INT8, Number)
     this.on('error', error => {
       this.broken ??= error
     })
@@ -102,9 +103,10 @@ export class HostClient extends PostgresClient {
     }: SpecialStatement = typeof statement === 'string' ? { text: statement } : statement
     const wait = withinMs < Infinity ? this.#within(withinMs + SILENCE_MS, 'no answer') : undefined
     try {
-      const config = { text, values: values as unknown[], rowMode: 'array' as const }
-      const isPrepared = name !== undefined && !this.isPooled
-      const { rows } = await this.query<R>(isPrepared ? { ...config, name } : config)
+      const { rows } = await this.query<R>({
+        ...{ name: this.isPooled ? undefined : name, text, rowMode: 'array' },
+        values: values as unknown[],
+      })
       return rows
     } catch (error) {
       hideRows(error)
@@ -129,12 +131,4 @@ export class HostClient extends PostgresClient {
     this.broken ??= reason
     this.connection.stream.destroy(reason)
   }
-}
-
-const BIGINT_OID = 20
-
-/** Numbers of the service fit into a JavaScript number. */
-function getTypeParser(oid: number, format?: 'text' | 'binary'): unknown {
-  if (oid === BIGINT_OID) return Number
-  return (pg.types.getTypeParser as (oid: number, format?: string) => unknown)(oid, format)
 }
