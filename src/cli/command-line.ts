@@ -5,9 +5,8 @@ import { Command, CommanderError } from 'commander'
 import { maskCredentials } from '../config/url-parts.ts'
 import { OperatorError, ServiceError } from '../errors.ts'
 import { readVersion } from '../platform/package.ts'
-import { addKeyCommands, addServeCommand, addWebhookCommands } from './commands.ts'
+import { addCommands } from './commands.ts'
 import { addDatabaseCommands } from './database.ts'
-import { addLimitsCommands } from './limits/limits-commands.ts'
 import {
   type CommandContext,
   EXIT,
@@ -101,10 +100,7 @@ function createProgram(context: CommandContext, onHelp: (text: string) => void):
       getOutHelpWidth: () => stdout.columns ?? 80,
       getErrHelpWidth: () => stderr.columns ?? 80,
     })
-  addServeCommand(program, context)
-  addKeyCommands(program, context)
-  addWebhookCommands(program, context)
-  addLimitsCommands(program, context)
+  addCommands(program, context)
   addTransferCommands(program, context)
   addDatabaseCommands(program, context)
   program

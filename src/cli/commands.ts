@@ -1,11 +1,22 @@
-import type { Command } from 'commander'
+import { type Command, Option } from 'commander'
 import { SCOPES } from '../access/api-key.ts'
 import type { CreateFlags } from './keys.ts'
+import type { LiftOptions } from './limits/bans.ts'
+import type { TestOptions } from './limits/test-limits.ts'
 import { type CommandContext, type JsonFlags, jsonOption, UsageError } from './terminal/terminal.ts'
 import type { AddFlags } from './webhooks.ts'
 
+/** Adds the commands for a running service: `serve`, and those for its keys, webhooks, limits and bans. */
+export function addCommands(program: Command, context: CommandContext): void {
+  addServeCommand(program, context)
+  addKeyCommands(program, context)
+  addWebhookCommands(program, context)
+  addLimitsCommands(program, context)
+  addBanCommands(program, context)
+}
+
 /** Adds `serve`, the default command. */
-export function addServeCommand(program: Command, { terminal, run }: CommandContext): void {
+function addServeCommand(program: Command, { terminal, run }: CommandContext): void {
   program
     .command('serve')
     .description('serve HTTP requests (the default command)')
@@ -25,7 +36,7 @@ export function addServeCommand(program: Command, { terminal, run }: CommandCont
 }
 
 /** Adds `keys`, whose commands work on the API keys in the database. */
-export function addKeyCommands(program: Command, { terminal, run }: CommandContext): void {
+function addKeyCommands(program: Command, { terminal, run }: CommandContext): void {
   const load = () => import('./keys.ts')
   const keys = program
     .command('keys')
@@ -46,7 +57,7 @@ export function addKeyCommands(program: Command, { terminal, run }: CommandConte
 }
 
 /** Adds `webhooks`, whose commands work on the webhooks in the database. */
-export function addWebhookCommands(program: Command, { terminal, run }: CommandContext): void {
+function addWebhookCommands(program: Command, { terminal, run }: CommandContext): void {
   const load = () => import('./webhooks.ts')
   const webhooks = program
     .command('webhooks')
@@ -77,6 +88,79 @@ export function addWebhookCommands(program: Command, { terminal, run }: CommandC
         run(async () => (await load())[work](terminal, name), flags),
       )
   }
+}
+
+/** Adds `limits`, whose commands work on a rules file. */
+function addLimitsCommands(program: Command, { terminal, run }: CommandContext): void {
+  const limits = program
+    .command('limits')
+    .description('check or test a rules file; no service needs to run')
+  const expectation = new Option(
+    '--expect <OUTCOME>',
+    'exit with 3 unless every request is allowed, or unless the last one is denied',
+  ).choices(['allowed', 'denied'])
+  addTo(
+    limits,
+    'check',
+    'print the rules of a file as the service understands them, or its mistakes',
+  )
+    .argument('<FILE>', 'a rules file, as for LIMITS_FILE')
+    .action((file: string, flags: JsonFlags) =>
+      run(
+        async () => (await import('./limits/check-limits.ts')).checkLimitsFile(terminal, file),
+        flags,
+      ),
+    )
+  addTo(limits, 'test', 'show what the rules would do to a new client, and why')
+    .argument('<FILE>', 'a rules file, as for LIMITS_FILE')
+    .option('--method <METHOD>', 'method of the request', 'GET')
+    .option('--path <PATH>', 'path of the request, with its query', '/')
+    .option('--ip <ADDRESS>', 'address of the client', '127.0.0.1')
+    .option('--header <HEADER>', 'for example "User-Agent: curl"; may be repeated', collect, [])
+    .option('--key <NAME>', 'name of the API key that the request has')
+    .option('--body <JSON>', 'body of the request')
+    .option('--times <COUNT>', 'how many times the request is sent', '1')
+    .option('--every <TIME>', 'how much time passes between two requests', '0')
+    .addOption(expectation)
+    .action((file: string, options: TestOptions) =>
+      run(
+        async () =>
+          (await import('./limits/test-limits.ts')).testLimitsFile(terminal, file, options),
+        options,
+      ),
+    )
+}
+
+function collect(value: string, previous: readonly string[]): readonly string[] {
+  return [...previous, value]
+}
+
+/** Adds `bans`, whose commands work on the bans in the database. */
+function addBanCommands(program: Command, { terminal, run }: CommandContext): void {
+  const load = () => import('./limits/bans.ts')
+  const bans = program
+    .command('bans')
+    .description('list, lift or add bans; running services obey within two seconds')
+  addTo(bans, 'list', 'print the bans in force, ordered by rule and client').action(
+    (flags: JsonFlags) => run(async () => (await load()).listBans(terminal), flags),
+  )
+  addTo(bans, 'lift', 'lift the bans of a client, of a rule, or all')
+    .argument('[KEY]', 'the client: an address, or another key as `bans list` prints it')
+    .option('--rule <NAME>', 'only bans of this rule')
+    .option('--all', 'all bans')
+    .action((key: string | undefined, flags: Omit<LiftOptions, 'key'>) =>
+      run(async () => (await load()).liftBans(terminal, { ...flags, key }), flags),
+    )
+  addTo(bans, 'add', 'ban a client, as if it had broken the rule')
+    .argument('<RULE>', 'the name of a ban rule in LIMITS_FILE')
+    .argument(
+      '<KEY>',
+      'the client as the rule counts it, such as its address; a JSON list for several keys',
+    )
+    .option('--for <TIME>', 'for example "1 hour"; the bantime of the rule if left out')
+    .action((rule: string, client: string, flags: JsonFlags & { for?: string }) =>
+      run(async () => (await load()).addBan(terminal, { ...flags, rule, client }), flags),
+    )
 }
 
 function addTo(parent: Command, name: string, description: string): Command {
