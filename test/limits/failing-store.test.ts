@@ -1,10 +1,19 @@
 import express, { type ErrorRequestHandler } from 'express'
+import pino from 'pino'
 import supertest from 'supertest'
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test } from 'vitest'
 import { writeReply } from '../../src/http/reply.ts'
+import { openBanList } from '../../src/limits/ban-list.ts'
 import type { CounterStore } from '../../src/limits/counter-store.ts'
 import type { LimitsFile } from '../../src/limits/kinds/define-limits.ts'
-import { openLimiter } from '../support/open-limiter.ts'
+import { createLimiter } from '../../src/limits/kinds/limiter.ts'
+import { checkLimits } from '../../src/limits/kinds/load-limits.ts'
+import { createLimitLog } from '../../src/limits/limit-log.ts'
+import { openSqliteStored } from '../support/stored.ts'
+
+const fail = () => {
+  throw new Error('the bans failed')
+}
 
 const unavailable = () => {
   throw new Error('no counts')
@@ -50,7 +59,17 @@ test.each(cases)('a store that $how lets requests pass under $rule', async ({ ho
 
 /** Limits as a program mounts them, whose counts are in this store. */
 async function serve(limits: LimitsFile, store: CounterStore) {
-  const { limiter, messages } = await openLimiter(limits, store)
+  const { bans: banStore } = await openSqliteStored(':memory:')
+  const messages: string[] = []
+  const log = pino({}, { write: line => void messages.push(JSON.parse(line).msg) })
+  const { now } = Date
+  const reports = { onStoreFailure: fail, onReadFailure: fail, onForeignChange: fail }
+  const bans = await openBanList({ store: banStore, monotonicNow: now, ...reports })
+  onTestFinished(() => bans.close())
+  const limiter = createLimiter({
+    ...{ limits: checkLimits(limits), store, bans, now, steadyNow: now },
+    log: createLimitLog({ log, monotonicNow: now }),
+  })
   const answerFailure: ErrorRequestHandler = (error, _request, response, _next) => {
     response.status(500).send(String(error))
   }

@@ -1,15 +1,9 @@
 import { rmSync, writeFileSync } from 'node:fs'
-import { setFlagsFromString } from 'node:v8'
-import { runInNewContext } from 'node:vm'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { watchReloads } from '../../src/cli/serve/signals.ts'
-import { NO_LIMITS } from '../../src/limits/kinds/kinds.ts'
-import { checkLimits } from '../../src/limits/kinds/load-limits.ts'
 import { MINUTE, shareLimitedApp } from '../support/limited-app.ts'
-import { openLimiter } from '../support/open-limiter.ts'
 import { openTestApp } from '../support/open-test-app.ts'
 import { beginPost, CLOSING } from '../support/raw-http.ts'
-import { until } from '../support/until.ts'
 
 const RELOADED = 'limits reloaded'
 
@@ -193,23 +187,4 @@ describe('a reload', () => {
     expect(new Set(await Promise.all(requests))).toEqual(new Set([200]))
     expect(app.limitsReport().rules).toMatchObject([{ rule: 'all', counted: 60, passed: 60 }])
   })
-})
-
-test('the rules in force keep no rules of an earlier reload', async () => {
-  setFlagsFromString('--expose-gc')
-  const collectGarbage = runInNewContext('gc')
-  const { limiter } = await openLimiter({}, undefined)
-  const begin = () => {
-    const rules = checkLimits({ blocklist: [{ path: '/a' }], rateLimits: [{ to: 1, within: 1 }] })
-    limiter.replace(rules)
-    return new WeakRef(rules)
-  }
-  const earlier = begin()
-  for (const rules of [checkLimits({ track: [{}] }), NO_LIMITS]) limiter.replace(rules)
-  // One collection may leave what the machine's stack still seems to name.
-  await until(() => {
-    collectGarbage()
-    return earlier.deref() === undefined
-  })
-  expect(limiter.report().rules).toEqual([])
 })

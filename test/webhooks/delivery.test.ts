@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { createFakeClock } from '../support/fake-clock.ts'
 import { hurryPolls } from '../support/global-timers.ts'
+import { createMany } from '../support/many-users.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
 import { executeSql, selectRows } from '../support/sql.ts'
 import { until } from '../support/until.ts'
@@ -24,6 +25,9 @@ async function createUser({ http }: TestApp, name = 'Ann') {
   const { body } = await http.post('/users').send(newUserBody({ name })).expect(201)
   return body
 }
+
+const rename = ({ http }: TestApp, id: number, name: string) =>
+  http.put(`/users/${id}`).send({ user: { name } }).expect(200)
 
 /** A service with a webhook that gets all changes from now on, and its receiver. */
 async function openDelivery({
@@ -81,7 +85,7 @@ describe('a webhook', () => {
       false,
     )
 
-    await app.http.put(`/users/${ann.id}`).send({ user: { name: 'Anna' } })
+    await rename(app, ann.id, 'Anna')
     await app.http.delete(`/users/${ann.id}`)
     const last = await until(() => {
       const entries = receiver.posted.flatMap(({ body }) => body.data)
@@ -107,10 +111,10 @@ describe('a webhook', () => {
 
   test('gets at most 100 changes in a request, and one request at a time', async () => {
     const app = await openTestApp()
-    for (let at = 0; at < 3; at++) {
-      const users = Array.from({ length: 90 }, () => newUserBody().user)
-      await app.http.post('/users').send({ users }).expect(200)
-    }
+    await createMany(
+      app,
+      Array.from({ length: 270 }, () => newUserBody().user),
+    )
     let open = 0
     let most = 0
     const receiver = await openReceiver(response => {
@@ -161,10 +165,7 @@ describe('after a failure', () => {
     await untilFailing(app)
     clock.advance(6000)
     await until(() => receiver.posted.length === 2)
-    await app.http
-      .put(`/users/${id}`)
-      .send({ user: { name: 'Anna' } })
-      .expect(200)
+    await rename(app, id, 'Anna')
     receiver.answerWith(status(204))
     clock.advance(MINUTE_MS)
     await until(() => receiver.posted.length === 3)
@@ -233,10 +234,7 @@ describe('after a failure', () => {
     const { id } = await createUser(app, 'Ann 0')
     await until(() => receiver.posted.length === 1)
     for (let at = 1; at <= 12; at++) {
-      await app.http
-        .put(`/users/${id}`)
-        .send({ user: { name: `Ann ${at}` } })
-        .expect(200)
+      await rename(app, id, `Ann ${at}`)
       clock.advance(5 * MINUTE_MS)
     }
     const tried = receiver.posted.length

@@ -25,7 +25,13 @@ async function openDatabase(answer = status(204)) {
     ...{ resetAt: undefined, disabled: undefined, failures: 0, failingSince: undefined },
     ...{ lastError: undefined, retryAt: undefined },
   })
-  return { ...stored, receiver }
+  const createUsers = (count: number) =>
+    stored.storage.users.create(
+      Array.from({ length: count }, (_, number) => {
+        return { name: 'Ann', email: `${number}@example.com`, passwordDigest: null }
+      }),
+    )
+  return { ...stored, receiver, createUsers }
 }
 
 /** What a process runs, with lists of webhooks that come late from `hold` until `letGo`. */
@@ -133,7 +139,7 @@ test('a stop waits for the request that runs, also while the webhooks are being 
 })
 
 test('after each full request the thread is left to others for as long as all but the receiver took', async () => {
-  const { storage, receiver } = await openDatabase()
+  const { storage, receiver, createUsers } = await openDatabase()
   const clock = createFakeClock()
   receiver.answerWith((response, posted) => {
     clock.advance(250)
@@ -146,10 +152,7 @@ test('after each full request the thread is left to others for as long as all bu
       return storage.changes.read(...page)
     },
   }
-  const numbers = Array.from({ length: 250 }, (_, number) => number)
-  await storage.users.create(
-    numbers.map(id => ({ name: 'Ann', email: `${id}@example.com`, passwordDigest: null })),
-  )
+  await createUsers(250)
   openRunner(storage, {
     changes,
     monotonicNow: clock.now,
@@ -180,11 +183,8 @@ test('what changes soon after a request comes in one request', async () => {
 })
 
 test('a stop begins no request, also while the thread is left to others', async () => {
-  const { storage, receiver } = await openDatabase()
-  const numbers = Array.from({ length: 250 }, (_, number) => number)
-  await storage.users.create(
-    numbers.map(id => ({ name: 'Ann', email: `${id}@example.com`, passwordDigest: null })),
-  )
+  const { storage, receiver, createUsers } = await openDatabase()
+  await createUsers(250)
   let hasPaused = false
   const runner = openRunner(storage, {
     wait: (_ms, signal) => {
