@@ -170,7 +170,7 @@ function countChars(value: string): number {
   return value.replace(/[\u{10000}-\u{10ffff}]/gu, '_').length
 }
 
-/** Whether a user may have this e-mail. The rules of earlier releases allowed some that clients can no longer choose. */
+/** Whether a stored user may have this e-mail. No other is looked for: PostgreSQL takes no NUL. */
 export function isPossibleEmail(value: string): boolean {
   return value.length <= MAX_EMAIL_CHARS && isPlainText(value)
 }
