@@ -27,17 +27,18 @@ const SORT_KEYS = { ...SORT_COLUMNS, email: 'lower(email)' }
 
 const listed = (name: 'ids' | 'emails') => `(SELECT value FROM json_each(@${name}))`
 
-const FILTERS: Readonly<Record<FilterName, string>> = {
+/** Of one user. For words without their index: each of `asked` begins one of its words. */
+const CONDITIONS: Readonly<Record<Criterion, string>> = {
   ids: `id IN ${listed('ids')}`,
   emails: `lower(email) IN ${listed('emails')}`,
+  words: `(SELECT min(instr(' ' || words, ' ' || value)) FROM json_each(@asked)) > 0`,
   ...COMPARISONS,
 }
 
+const conditionOf = (criterion: Criterion) => CONDITIONS[criterion]
+
 /** Throws when the time of a list is over. To call it for each user would take longer than to read the user. */
 const IN_TIME = '(id % 1009 > 0 OR is_in_time())'
-
-/** Of one user, without the index: each of `asked` begins one of its words. */
-const HAS_WORDS = `(SELECT min(instr(' ' || words, ' ' || value)) FROM json_each(@asked)) > 0`
 
 const WITH_WORDS = 'users_words MATCH @words'
 
@@ -74,7 +75,7 @@ export const sqliteListDialect: ListDialect = {
       ? `SELECT users.* FROM ${INDEXED_USERS} WHERE ${WITH_WORDS} LIMIT -1`
       : `SELECT * FROM ${withIndex(criteria)}${whereSql(criteria.map(conditionOf))} LIMIT -1`,
 
-  testOf: criterion => (criterion === 'words' ? HAS_WORDS : conditionOf(criterion)),
+  testOf: conditionOf,
 
   placeOf: query => ({
     order: columnsOf(query.sort.by, SORT_KEYS[query.sort.by]),
@@ -138,10 +139,6 @@ function rangesAfter(
   const afterKey = `${key} ${beyond} ${startOf(sort, filters, { least: 'min', greatest: 'max' })}`
   // For (key, id) > (@key, @id) SQLite seeks by the first column only, and would read all users with the same name.
   return sort.by === 'email' ? [afterKey] : [`${key} = @key AND ${afterId}`, afterKey]
-}
-
-function conditionOf(criterion: Criterion): string {
-  return FILTERS[criterion as FilterName]
 }
 
 /** The expression of FTS5 for users whose words begin with all of `asked`. */

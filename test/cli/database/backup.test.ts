@@ -70,7 +70,3 @@ test.each([
   expect(readFileSync(place.path, 'latin1')).toBe(before)
   expect(filesOf(place.path)).toEqual(['users.db'])
 })
-
-test.each([[[]], [['one', 'two']], [['']]])('backup with %j is a wrong command', async args => {
-  expect((await openPlace().run('backup', ...args)).code).toBe(2)
-})
