@@ -8,8 +8,8 @@ export interface ConnectOptions {
   readonly readonly?: boolean
   /** How long SQLite waits for locks, in milliseconds. */
   readonly timeout: number
-  /** Takes a lock that the connection keeps. It changes nothing but the journal mode. */
-  readonly lock: (database: Database) => void | Promise<void>
+  /** Takes a lock that the connection keeps. It changes nothing but the journal mode. By default it reads, which is enough in WAL. */
+  readonly lock?: ((database: Database) => void | Promise<void>) | undefined
 }
 
 /**
@@ -18,7 +18,7 @@ export interface ConnectOptions {
  * its WAL and journal now belong to the new file. Until that lock, SQLite itself refuses to write to a file that was moved.
  */
 export async function connect(path: string, options: ConnectOptions): Promise<Database> {
-  const { lock, ...driverOptions } = options
+  const { lock = lockForReading, ...driverOptions } = options
   for (;;) {
     const key = keyOf(path)
     const database = new Database(path, { ...driverOptions, fileMustExist: true })
@@ -68,6 +68,10 @@ export async function openExclusively(path: string, lock = lockWhileOpen): Promi
   } catch (error) {
     throw isBusy(error) ? new UnusableDatabase(IN_USE, { cause: error }) : error
   }
+}
+
+function lockForReading(database: Database): void {
+  database.pragma('schema_version')
 }
 
 function lockWhileOpen(database: Database): void {

@@ -88,8 +88,7 @@ export function isUnfinishedCopy(database: Database): boolean {
  */
 async function rollBack(path: string): Promise<void> {
   if (bytesOf(companionOf(path, '-journal')) === 0) return
-  const lock = (opened: Database) => void opened.pragma('schema_version')
-  const database = await connect(path, { timeout: START_PATIENCE_MS, lock })
+  const database = await connect(path, { timeout: START_PATIENCE_MS })
   database.close()
 }
 

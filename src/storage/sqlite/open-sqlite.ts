@@ -33,7 +33,7 @@ export async function openSqlite(options: OpenOptions): Promise<Database> {
   return explainErrors(async () => {
     const { path, now, ifMissing, isReadOnly = false } = options
     if (ifMissing === 'refuse' || path !== IN_MEMORY) await prepare(options)
-    const lock = isReadOnly ? lockForReading : switchToWal
+    const lock = isReadOnly ? undefined : switchToWal
     const database = await connect(path, { timeout: START_PATIENCE_MS, lock })
     try {
       if (isReadOnly) database.pragma('query_only = ON')
@@ -76,11 +76,6 @@ export function createPrivately(path: string): void {
 export function syncRecovered(path: string): void {
   const wal = companionOf(path, '-wal')
   if (existsSync(wal)) syncFile(wal)
-}
-
-/** In WAL mode, which is that of a service, this lock lasts. */
-function lockForReading(database: Database): void {
-  database.pragma('schema_version')
 }
 
 /** SQLite calls its busy handler only in some states of this switch, so this loop waits instead. */
