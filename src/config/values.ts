@@ -112,10 +112,14 @@ function isOrigin(text: string): boolean {
 }
 
 /** The hosts that requests may ask for; `*` for all. As in a URL, IPv6 may be in brackets, and a name may end with a dot. */
-export const hostNames = listOrAll(
-  'host names and IP addresses without ports',
-  text => isIPv6(text.replace(/^\[(.*)\]$/, '$1')) || isHostName(text.replace(/\.$/, '')),
+export const hostNames: ValueKind<readonly string[] | '*'> = kindFrom(
+  'a comma-separated list of host names and IP addresses without ports, or *',
+  z.string().transform(text => (text.trim() === '*' ? '*' : parseList(text, isHost))),
 )
+
+function isHost(text: string): boolean {
+  return isIPv6(text.replace(/^\[(.*)\]$/, '$1')) || isHostName(text.replace(/\.$/, ''))
+}
 
 /**
  * Parses a time such as `30s`, `500ms`, `1 minute` or `2 hours`, or a number of seconds without a unit. Returns
@@ -150,13 +154,6 @@ function parseWhole(text: string): number | undefined {
 /** A schema of text that `parse` turns into a number from `min` to `max`. */
 function between(min = 0, max = 0, parse: (text: string) => number | undefined) {
   return z.string().transform(parse).pipe(z.number().min(min).max(max))
-}
-
-function listOrAll(what: string, isEntry: (text: string) => boolean) {
-  const schema = z
-    .string()
-    .transform(text => (text.trim() === '*' ? '*' : parseList(text, isEntry)))
-  return kindFrom<readonly string[] | '*'>(`a comma-separated list of ${what}, or *`, schema)
 }
 
 /** The entries of a comma-separated list; `undefined` if one is wrong. */

@@ -6,24 +6,14 @@ import { counted, grouped, inWords, notify, type Terminal } from './terminal.ts'
  */
 export type Progress = (done: number, share?: number, earlier?: number) => void
 
-export interface ProgressOptions {
-  /** What is counted, for example `rows`. */
-  readonly unit: string
-  /** In milliseconds. */
-  readonly monotonicNow?: () => number
-}
-
 const LINE_MS = 5000
 
 /** Progress as a line every `LINE_MS` on standard error, so that the output of the command stays clean. */
-export function createProgress(
-  terminal: Pick<Terminal, 'stderr'>,
-  { unit, monotonicNow = () => performance.now() }: ProgressOptions,
-): Progress {
-  const startedAt = monotonicNow()
+export function createProgress(terminal: Pick<Terminal, 'stderr'>, unit: string): Progress {
+  const startedAt = performance.now()
   let shownAt = startedAt
   return (done, share, earlier = 0) => {
-    const now = monotonicNow()
+    const now = performance.now()
     if (now - shownAt < LINE_MS) return
     shownAt = now
     const seconds = (now - startedAt) / 1000
@@ -38,7 +28,9 @@ export function createProgress(
   }
 }
 
-export interface TaskOptions extends Pick<ProgressOptions, 'unit'> {
+export interface TaskOptions {
+  /** What is counted, for example `rows`. */
+  readonly unit: string
   /**
    * Whether the work obeys its signal. Otherwise signals keep their default action, which ends the process at once: while
    * SQLite works on this thread, nothing else could.
@@ -65,7 +57,7 @@ export async function runTask<T>(
   { unit, isAbortable = true, hint }: TaskOptions,
   work: (task: Task) => Promise<T>,
 ): Promise<T | number> {
-  const progress = createProgress(terminal, { unit })
+  const progress = createProgress(terminal, unit)
   const controller = new AbortController()
   let exitCode = 0
   const onSignal = (_name: string, number: number) => {

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { createWriteStream, renameSync, rmSync, statSync } from 'node:fs'
 import { dirname } from 'node:path'
 import { pipeline } from 'node:stream/promises'
@@ -27,6 +28,7 @@ import {
   write,
 } from '../terminal/terminal.ts'
 import { EXPORT_FORMATS, type FormatFlags, formatOf, STANDARD_STREAM } from './format.ts'
+import type { TextOptions } from './open-text.ts'
 
 /** The options that are parameters of the list. */
 const LIST_FLAGS = [
@@ -99,24 +101,16 @@ export async function exportUsers(
 async function writeOutput(
   file: string,
   texts: AsyncIterable<string>,
-  {
-    terminal,
-    signal,
-    isPacked,
-  }: {
-    readonly terminal: Terminal
-    readonly signal: AbortSignal
-    readonly isPacked: boolean
-  },
+  { terminal, signal, isPacked }: Omit<TextOptions, 'encoding'>,
 ): Promise<void> {
   if (file === STANDARD_STREAM) {
     signal.throwIfAborted()
-    const aborted = new Promise<never>((_resolve, reject) => {
-      signal.addEventListener('abort', () => reject(signal.reason))
-    })
-    aborted.catch(() => {})
+    const aborted = once(signal, 'abort')
     // One after the other: text that is still buffered when the process exits is lost.
-    for await (const text of texts) await Promise.race([write(terminal, text), aborted])
+    for await (const text of texts) {
+      await Promise.race([write(terminal, text), aborted])
+      signal.throwIfAborted()
+    }
     return
   }
   // The rename would replace a device such as /dev/null with a file.

@@ -1,44 +1,34 @@
 import { PassThrough } from 'node:stream'
-import { expect, test } from 'vitest'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { createProgress } from '../../../src/cli/terminal/run-task.ts'
 
+beforeEach(() => void vi.useFakeTimers({ toFake: ['performance'] }))
+afterEach(() => void vi.useRealTimers())
+
 function openProgress() {
-  let nowMs = 1000
   const stderr = new PassThrough({ encoding: 'utf8' })
-  const progress = createProgress({ stderr }, { unit: 'rows', monotonicNow: () => nowMs })
-  return {
-    progress,
-    written: () => stderr.read() as string | null,
-    pass: (ms: number) => {
-      nowMs += ms
-    },
-  }
+  const progress = createProgress({ stderr }, 'rows')
+  return { progress, written: () => stderr.read() as string | null }
 }
 
 test('progress is a line every five seconds', () => {
-  const { progress, written, pass } = openProgress()
-  pass(4999)
+  const { progress, written } = openProgress()
+  vi.advanceTimersByTime(4999)
   progress(10)
-  pass(1)
+  vi.advanceTimersByTime(1)
   progress(20, 0.01)
   progress(30, 0.02)
   expect(written()).toBe('1 %, 20 rows, 4 rows/s, 8 min 15 s left\n')
 })
 
 test.each([
-  [undefined, '10 rows, 0 rows/s'],
-  [0.005, '0 %, 10 rows, 0 rows/s, 1 h 59 min left'],
-])('progress with the share %s is %j', (share, line) => {
-  const { progress, written, pass } = openProgress()
-  pass(36_000)
-  progress(10, share)
+  [36_000, [10], '10 rows, 0 rows/s'],
+  [36_000, [10, 0.005], '0 %, 10 rows, 0 rows/s, 1 h 59 min left'],
+  // 1,000 of 2,000 are done, and this run, which did 100 of them, does ten a second.
+  [10_000, [100, 0.5, 900], '50 %, 100 rows, 10 rows/s, 1 min 40 s left'],
+] as const)('after %i ms progress of %j is %j', (ms, [done, share, earlier], line) => {
+  const { progress, written } = openProgress()
+  vi.advanceTimersByTime(ms)
+  progress(done, share, earlier)
   expect(written()).toBe(`${line}\n`)
-})
-
-test('progress of a resumed task counts only what this run did as its work', () => {
-  const { progress, written, pass } = openProgress()
-  pass(10_000)
-  progress(100, 0.5, 900)
-  // 1,000 of 2,000 are done, and this run does ten a second.
-  expect(written()).toBe('50 %, 100 rows, 10 rows/s, 1 min 40 s left\n')
 })
