@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from 'vitest'
@@ -320,20 +320,15 @@ describe('a .env file', () => {
     expect(loadConfig(environment, dotenvOf(text))).toEqual({ ...DEFAULTS, ...parsed })
   })
 
-  test('that is a folder is refused by its path', () => {
-    const path = join(temporaryFolder(), '.env')
-    mkdirSync(path)
-    const problems = problemsOf({}, path)
-    expect(problems).toHaveLength(1)
-    expect(problems[0]).toContain(path)
-    expect(problems[0]).toMatch(/cannot be read.*it must be a file of NAME=value lines$/)
-  })
-
-  test('that is not UTF-8 is refused', () => {
-    const path = dotenvOf(Buffer.from('DATABASE_URL=\xe9.db\n', 'latin1'))
-    expect(problemsOf({}, path)).toEqual([
-      `${path} cannot be read (it is not UTF-8); it must be a file of NAME=value lines`,
-    ])
+  test('that is a folder, or not UTF-8, is refused by its path', () => {
+    const latin1 = dotenvOf(Buffer.from('DATABASE_URL=\xe9.db\n', 'latin1'))
+    for (const [path, why] of [
+      [temporaryFolder(), 'it is a folder'],
+      [latin1, 'it is not UTF-8'],
+    ] as const)
+      expect(problemsOf({}, path)).toEqual([
+        `${path} cannot be read (${why}); it must be a file of NAME=value lines`,
+      ])
     const inUtf16 = dotenvOf(Buffer.from('\uFEFFPORT=4000\n', 'utf16le'))
     expect(problemsOf({}, inUtf16)).not.toEqual([])
   })
@@ -423,25 +418,20 @@ describe('a secret in a file', () => {
   })
 
   test('that cannot be used stops the start with a line that does not show it', () => {
-    const [token, empty, binary] = [fileOf(LONG_TOKEN), fileOf('\n'), fileOf(Buffer.of(0xff))]
-    const problems = (variables: Environment) => problemsOf(variables, NO_DOTENV)
-    const file = (path: string, why: string) => [
-      `MANAGEMENT_TOKEN_FILE was ${JSON.stringify(path)}, but ${why}; it may be the path of a file that holds the value`,
-    ]
-    expect(problems({ MANAGEMENT_TOKEN_FILE: empty })).toEqual(file(empty, 'the file is empty'))
-    expect(problems({ MANAGEMENT_TOKEN_FILE: binary })).toEqual(
-      file(binary, 'it cannot be read (it is not UTF-8)'),
-    )
-    expect(problems({ MANAGEMENT_TOKEN_FILE: '/nowhere/token' })[0]).toMatch(
-      /^MANAGEMENT_TOKEN_FILE was "\/nowhere\/token", but it cannot be read \(/,
-    )
-    const both = { MANAGEMENT_TOKEN: LONG_TOKEN, MANAGEMENT_TOKEN_FILE: token }
-    expect(problems(both)).toEqual(
-      file(token, 'MANAGEMENT_TOKEN is set in the environment too: leave one of them out'),
-    )
+    const token = fileOf(LONG_TOKEN)
+    const both = 'MANAGEMENT_TOKEN is set in the environment too: leave one of them out'
+    for (const [path, why, MANAGEMENT_TOKEN = ''] of [
+      [fileOf('\n'), 'the file is empty'],
+      [fileOf(Buffer.of(0xff)), 'it cannot be read (it is not UTF-8)'],
+      ['/nowhere/token', 'it cannot be read (there is no such file)'],
+      [token, both, LONG_TOKEN],
+    ])
+      expect(problemsOf({ MANAGEMENT_TOKEN, MANAGEMENT_TOKEN_FILE: path })).toEqual([
+        `MANAGEMENT_TOKEN_FILE was "${path}", but ${why}; it may be the path of a file that holds the value`,
+      ])
     const dotenv = dotenvOf(`MANAGEMENT_TOKEN=${LONG_TOKEN}\nMANAGEMENT_TOKEN_FILE=${token}\n`)
     expect(problemsOf({}, dotenv)).toHaveLength(1)
-    const [short = ''] = problems({ MANAGEMENT_TOKEN_FILE: fileOf('s3cret') })
+    const [short = ''] = problemsOf({ MANAGEMENT_TOKEN_FILE: fileOf('s3cret') })
     expect(short).toMatch(/^MANAGEMENT_TOKEN was "\*\*\*"; it may be 16 to 1000 characters/)
   })
 })
@@ -451,23 +441,31 @@ const ORDINARY_NAMES = `PORTABLE HOSTNAME HOSTTYPE HOSTS PORTS PORT_ HOST_IP SPO
   DATABASE_USER DATABASE_NAME DATABASE_HOST DATABASE_PORT DATABASE_PASSWORD LOG_FILE LOG_DIR CACHE_DIR
   CACHE_HOME CACHE_SIZE REDIS_PORT REDIS_TLS_URL npm_config_cache npm_package_name npm_lifecycle_event
   NODE_ENV NODE_OPTIONS PATH HOME PWD SHELL TERM USER LANG TMPDIR API_KEY APP_KEY _ KUBERNETES_PORT
-  KUBERNETES_SERVICE_HOST DOCKER_HOST http_proxy NO_PROXY`.split(/\s+/)
+  KUBERNETES_SERVICE_HOST DOCKER_HOST http_proxy NO_PROXY DATABASEURLS DTAABASE_ULR`.split(/\s+/)
 
 describe('readSettings reports names that set nothing:', () => {
   const unknownIn = (environment: Environment, path = NO_DOTENV) =>
     readSettings(environment, path).unknown
 
   test.each([
-    ...[
-      ['DATABASE_ULR', 'DATABASE_URL'],
-      ['LOGLEVEL', 'LOG_LEVEL'],
-      ['log_level', 'LOG_LEVEL'],
-    ],
-    ['CORS_ORIGIN', 'CORS_ORIGINS'],
-  ])('%s of the environment, one letter away from %s', (name, didYouMean) => {
-    expect(unknownIn({ [name]: 'x' })).toEqual([{ name, source: 'environment', didYouMean }])
-    expect(unknownIn({ [name]: '' })).toEqual([])
+    ['DATABASE_URL', ['DATABASE_ULR', 'ATABASE_URL', 'XDATABASE_URL', 'DATABASE_URI']],
+    ['LOG_LEVEL', ['LOGLEVEL', 'log_level', 'LOG_LEVELS', 'LGO_LEVEL']],
+    ['CORS_ORIGINS', ['CORS_ORIGIN']],
+  ])('those of the environment that are one letter away from %s: %j', (didYouMean, names) => {
+    for (const name of names) {
+      expect(unknownIn({ [name]: 'x' })).toEqual([{ name, source: 'environment', didYouMean }])
+      expect(unknownIn({ [name]: '' })).toEqual([])
+    }
   })
+
+  test.each(['API_KEY', 'APIKEYS', 'API_KYES'])(
+    '%s=required in the environment, and no other value, which is the key of another program',
+    name => {
+      const meant = { name, source: 'environment', didYouMean: 'API_KEYS' }
+      expect(unknownIn({ [name]: 'required' })).toEqual([meant])
+      expect(unknownIn({ [name]: 'sk-1234' })).toEqual([])
+    },
+  )
 
   test('none of the ordinary ones of an environment', () => {
     const environment = Object.fromEntries(ORDINARY_NAMES.map(name => [name, 'x']))
