@@ -16,6 +16,7 @@ import { createRouteFinder, requestLog } from '../../http/request-log.ts'
 import {
   accept,
   answerNotFound,
+  answerServerOptions,
   createExpressApp,
   createRouteParts,
   createRouter,
@@ -99,6 +100,7 @@ function createManagementApp(options: AppOptions): Application {
     denyLateAndShed,
     router,
     users,
+    answerServerOptions(parts),
     answerNotFound,
     handleError,
   )

@@ -134,6 +134,12 @@ describe('without MANAGEMENT_TOKEN', () => {
     for (const headers of [{}, BEARER]) await app.ops.get('/nowhere').set(headers).expect(404)
   })
 
+  test('OPTIONS * is answered for the whole port', async () => {
+    const head = 'OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n'
+    const [answer] = await sendRaw(app.managementPort, head).ended
+    expect(answer).toMatchObject({ status: 204, body: '' })
+  })
+
   test.each([
     ['an empty Origin', () => 'Origin:\r\n'],
     ['two', () => `Origin: ${app.managementUrl}\r\n`.repeat(2)],
