@@ -20,9 +20,6 @@ const [UNICODE = 0, UNICODE_MINOR = 0] = (process.versions.unicode ?? '').split(
 /** Words of an older version are made again: by other rules, or by another Unicode, which has more letters. */
 export const WORDS_VERSION = RULES_VERSION * 10_000 + UNICODE * 100 + UNICODE_MINOR
 
-/** What a user is found by. */
-export type NamedUser = Readonly<Record<'name' | 'email', string>>
-
 const ASCII = /^[\0-\x7f]*$/
 
 /**
@@ -71,7 +68,7 @@ export function wordsOf(text: string): readonly string[] {
 }
 
 /** The distinct words of the name and of the e-mail, with a blank between them: the column `words` of a user. */
-export function wordsOfUser({ name, email }: NamedUser): string {
+export function wordsOfUser({ name, email }: { name: string; email: string }): string {
   return wordsOf(`${name}\n${email}`).join(' ')
 }
 
