@@ -59,7 +59,6 @@ test.each<[what: string, limits: LimitsFile, sent: Sent, env?: Record<string, st
       client % 2 === 0
         ? { line: `GET /no?client=the-client-${client}&more=${PADDING}` }
         : { line: 'GET /never', headers: forwardedFor(client) },
-    { MANAGEMENT_PORT: '0' },
   ],
   [
     'values of a parameter',
