@@ -21,7 +21,6 @@ const OF_ONE_ENGINE = [
   'test/http/{allowed-hosts,cors,forwarded-prefix,negotiation,pages,request-body,stream}.test.ts',
   'test/limits/{answer-status,cookbook,filter,memory,notices,refused-clients,route-limits,rule-report}.test.ts',
   'test/ops/management/{access,faults,limits,refused-clients,separation,status-history}.test.ts',
-  'test/ops/metrics/process-metrics.test.ts',
   'test/security/{foreign-pages,slow-input}.test.ts',
   'test/server/{admission,connections,stop}.test.ts',
 ]
