@@ -69,35 +69,6 @@ export async function tabTo(page: Page, name: string): Promise<void> {
   throw new Error(`the focus did not reach ${name}`)
 }
 
-/**
- * How many requests a page with a faked clock makes in five minutes while nobody sees it. Calls `onQuiet` when they begin, and
- * resolves once the page is seen and asks again.
- */
-export async function hideFor5Minutes(page: Page, onQuiet: () => unknown): Promise<number> {
-  let asked = 0
-  page.on('request', () => asked++)
-  await setHidden(page, true)
-  // What was asked for before may go on to its end.
-  await until(async () => {
-    const before = asked
-    await page.clock.runFor('01:00')
-    return asked === before
-  }, 50)
-  const before = asked
-  await onQuiet()
-  for (let minutes = 0; minutes < 5; minutes++) await page.clock.runFor('01:00')
-  const askedHidden = asked - before
-  await setHidden(page, false)
-  await until(() => asked > before, 50)
-  return askedHidden
-}
-
-const setHidden = (page: Page, isHidden: boolean) =>
-  page.evaluate(
-    `Object.defineProperty(document, 'hidden', { configurable: true, value: ${isHidden} });
-     document.dispatchEvent(new Event('visibilitychange'))`,
-  )
-
 function squeeze(text: string): string {
   return text.replaceAll(/\s+/g, ' ').trim()
 }
