@@ -100,7 +100,7 @@ test('GET /metrics says what GET /status says, of rules of any name', async () =
   }
 })
 
-test('GET /metrics has a histogram of durations by method, route and status', async () => {
+test('GET /metrics has a histogram of durations by method, route and status, and GET /status their quantiles', async () => {
   vi.useFakeTimers({ toFake: ['performance'] })
   onTestFinished(() => void vi.useRealTimers())
   const { port, http, ops } = await openManagedApp()
@@ -121,6 +121,11 @@ test('GET /metrics has a histogram of durations by method, route and status', as
   ])
   expect([read(`${name}_sum`, created), read(`${name}_count`, created)]).toEqual([99.3, 3])
   expect(all(`${name}_count`)).toHaveLength(2)
+  const { requests } = (await ops.get('/status').expect(200)).body as ServiceStatus
+  expect(requests.by_route).toContainEqual({
+    ...{ method: 'POST', route: '/users', count: 3, by_status: { 201: 3 } },
+    ...{ p50_ms: 375, p99_ms: 10_000 },
+  })
 })
 
 /** The metrics that docs/operations/metrics.md lists: name and labels. */
