@@ -150,7 +150,7 @@ function scanStatement(dialect: ListDialect, scan: UserScan, few: readonly Crite
   const matching = tests.length > 0 ? ` FILTER (${whereSql(tests)})` : ''
   const [next, last] =
     few.length > 0
-      ? [`(${dialect.selectFew(few)}) AS few ORDER BY id`, 'NULL']
+      ? [`(${dialect.selectFew(few)}) AS few WHERE ${dialect.hasId} ORDER BY id`, 'NULL']
       : [
           `users WHERE id > @after_id AND id <= ${MAX_ID} ORDER BY id LIMIT @limit`,
           'CASE WHEN count(*) = @limit THEN max(id) END',

@@ -102,6 +102,17 @@ describe.runIf(isEngine('sqlite', 'ids that PostgreSQL refuses'))(
       expect(new Set(ids)).toHaveLength(ids.length)
     })
 
+    test.each([
+      ['', [1, 2]],
+      ['q=x', [1, 2]],
+      ['name=sql', []],
+      [`email=${WRONG.map(id => `sql${id}@x.co`)},ann@x.co`, [1]],
+    ])('the whole list of GET /users?%s has none of them', async (query, ids) => {
+      const { http } = await openWithWrong()
+      const { text } = await http.get(`/users?${query}`).set('Accept', 'application/x-ndjson')
+      expect((text.match(/.+/g) ?? []).map(line => JSON.parse(line).id)).toEqual(ids)
+    })
+
     test('GET /users/changes gives cursors that it takes back, also to who waits', async () => {
       const { http } = await openWithWrong()
       const ids: number[] = []

@@ -36,6 +36,9 @@ const OF_ONE: readonly string[] = ['22', '23', ...CONTENDED]
 /** The key of the writes that wait in the server: one at a time, so that they use one connection. */
 const IN_SERVER = Symbol('in the server')
 
+/** Runs work if there is time to begin it. */
+type InTime = <T>(work: () => Promise<T>) => Promise<T>
+
 /** Writes that other writes may hold up. */
 export function createContendedWrites() {
   const patience = createPatience({ tickMs: LOOK_MS })
@@ -54,23 +57,18 @@ export function createContendedWrites() {
     }
   }
 
-  async function untilFree<T>(attempt: Attempt<T>, requireTime: () => void): Promise<T> {
+  async function untilFree<T>(attempt: Attempt<T>, inTime: InTime): Promise<T> {
     let keys: readonly symbol[] = []
-    const again: Write = (joined, item) =>
-      inTurn(keys, () => {
-        requireTime()
-        return joined.alone(item)
-      })
-    let write: Write = (joined, item) => joined(item)
+    const again: Write = (joined, item) => inTurn(keys, () => inTime(() => joined.alone(item)))
+    let next = () => inTime(() => attempt((joined, item) => joined(item)))
     for (let pauseMs = FIRST_PAUSE_MS; ; pauseMs = Math.min(2 * pauseMs, LONGEST_PAUSE_MS)) {
-      requireTime()
       try {
-        return await attempt(write)
+        return await next()
       } catch (error) {
         if (error !== HELD && !isOfState(error, CONTENDED)) throw error
         if (error !== HELD) keys = [IN_SERVER]
       }
-      write = again
+      next = () => attempt(again)
       await sleep(pauseMs)
     }
   }
@@ -81,18 +79,21 @@ export function createContendedWrites() {
      * other transactions hold it up, repeats it after pauses in which it uses no connection. Throws `storage_unavailable`
      * when the time is over, and `outcome_unknown` if a repeated write gets no answer.
      */
-    run: async <T>(keys: readonly string[], attempt: Attempt<T>): Promise<T> => {
-      const wait = patience.begin(BEGIN_WITHIN_MS, () => {})
-      // What is begun in time ends soon by itself.
-      const requireTime = () => {
-        if (wait.elapsedMs() >= BEGIN_WITHIN_MS) throw unavailable(HELD)
-      }
-      try {
-        return await inTurn(keys, () => untilFree(attempt, requireTime))
-      } finally {
-        wait.end()
-      }
-    },
+    run: <T>(keys: readonly string[], attempt: Attempt<T>): Promise<T> =>
+      new Promise((resolve, reject) => {
+        let isRunning = false
+        // What is begun in time ends soon by itself.
+        const wait = patience.begin(BEGIN_WITHIN_MS, () => isRunning || reject(unavailable(HELD)))
+        const inTime: InTime = async work => {
+          if (wait.elapsedMs() >= BEGIN_WITHIN_MS) throw unavailable(HELD)
+          isRunning = true
+          return work().finally(() => {
+            isRunning = false
+          })
+        }
+        const done = inTurn(keys, () => untilFree(attempt, inTime))
+        done.finally(wait.end).then(resolve, reject)
+      }),
   }
 }
 
