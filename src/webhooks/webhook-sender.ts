@@ -48,6 +48,7 @@ export function createSender(address: string, { resolve = lookup } = {}) {
   }
   const agent = isTls ? new HttpsAgent(agentOptions) : new HttpAgent(agentOptions)
   let isClosed = false
+  let newest: ClientRequest | undefined
 
   async function post(options: SendOptions, signal: AbortSignal): Promise<IncomingMessage> {
     const { body, headers } = options
@@ -62,6 +63,7 @@ export function createSender(address: string, { resolve = lookup } = {}) {
         ...headers,
       },
     })
+    newest = request
     try {
       return await headOfAnswer(request.end(body))
     } catch (error) {
@@ -84,9 +86,11 @@ export function createSender(address: string, { resolve = lookup } = {}) {
       return { status, retryAfter: headers['retry-after'] }
     },
 
-    /** Cuts off the request that runs. */
+    /** Cuts off the request that runs, or that waits for the rest of an answer. */
     close: (): void => {
       isClosed = true
+      // One that waits for the connection would get a new one.
+      newest?.destroy()
       agent.destroy()
     },
   }

@@ -112,6 +112,21 @@ test.each([
   sender.close()
 })
 
+test('a request that waits for the rest of an answer is never sent once its sender is closed', async () => {
+  let received = 0
+  const { url } = await openReceiver(response => {
+    received++
+    response.writeHead(200).write('more')
+  })
+  const sender = createSender(url)
+  await sender.send(UNHURRIED)
+  const waiting = sender.send(UNHURRIED)
+  sender.close()
+  await expect(waiting).rejects.toThrow('socket hang up')
+  await createSender(url).send(UNHURRIED)
+  expect(received).toBe(2)
+})
+
 test.each([{}, { Upgrade: 'websocket', Connection: 'Upgrade' }])(
   '101 is an answer, with the headers %j',
   async headers => {
