@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { shareLimitedApp } from '../support/limited-app.ts'
+import { openLimitedApp, shareLimitedApp } from '../support/limited-app.ts'
 import { sendRaw } from '../support/raw-http.ts'
 import { until } from '../support/until.ts'
 
@@ -180,6 +180,19 @@ test('a function of a route limit finds what express-rate-limit knows in request
   const resetTime = new Date(app.clock.now() + 60_000).toISOString()
   const known = { limit: 1, used: 2, remaining: 0, resetTime, key: 'all' }
   await app.ask('GET /users').expect(429, known)
+})
+
+test('a ban by a key with half of a character survives a restart', async () => {
+  const limits = `{
+    bans: [{ name: 'half', path: '/a', by: () => 'x\\udc00', maxretry: 1, findtime: 60, bantime: 60 }],
+  }`
+  const first = await openLimitedApp(limits)
+  await first.http.get('/a').expect(404)
+  await first.http.get('/users').expect(403)
+  await first.stop()
+  const env = { DATABASE_URL: first.databaseUrl }
+  const second = await openLimitedApp(limits, { env, now: first.clock.now })
+  await second.http.get('/users').expect(403)
 })
 
 test('a request whose client leaves before the function lets it pass counts as refused only', async () => {

@@ -140,9 +140,12 @@ function joinParts(values: readonly string[]): string {
 
 const MAX_KEY_CHARS = 128
 
-/** Hashes a long key: clients choose some keys, and many long ones would fill the memory. */
+/**
+ * Hashes a long key: clients choose some keys, and many long ones would fill the memory. A key function may cut a character in
+ * half, which no database keeps.
+ */
 function shorten(key: string): string {
-  if (key.length <= MAX_KEY_CHARS) return key
+  if (key.length <= MAX_KEY_CHARS) return key.toWellFormed()
   return createHash('sha256').update(key).digest('base64url')
 }
 
