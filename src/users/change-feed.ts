@@ -125,16 +125,20 @@ export function createChangeFeed({ changes, maxWaiting, isAllowed }: ChangeFeedO
   /** Ends without an error when the stream must: its client then connects again, and is told why. */
   async function writeEvents(request: Request, send: Send, after?: ChangePosition): Promise<void> {
     const leaving = leavingOf(request)
-    let page = await readShared(after)
-    await send(`retry: 1000\n\n${page.events}`)
+    // Keeps no page while it waits: thousands may wait.
+    let { events, next, hasMore } = (await readShared(after)).forStream()
+    await send(`retry: 1000\n\n${events}`)
     try {
       for (;;) {
-        const news = page.hasMore
-          ? await readShared(page.next)
-          : await waitAfter(page.next, COMMENT_MS, request, leaving)
+        const news = hasMore
+          ? await readShared(next)
+          : await waitAfter(next, COMMENT_MS, request, leaving)
         if (hasEnded || leaving.aborted || !isAllowed(request)) return
-        page = news ?? { ...page, events: ':\n\n' }
-        if (page.events !== '') await send(page.events)
+        if (news === undefined) await send(':\n\n')
+        else {
+          ;({ events, next, hasMore } = news.forStream())
+          if (events !== '') await send(events)
+        }
       }
     } catch (error) {
       if (!(error instanceof ServiceError)) throw error
@@ -175,11 +179,13 @@ function shareReads<T>(read: (after?: ChangePosition) => Promise<T>) {
 /** A page for all that follow, each of whose texts is made once. */
 function sharedPage(page: ChangePage) {
   const answers = new Map<number, ReturnType<typeof answerOf>>()
+  let events: string | undefined
   return {
-    next: page.next,
-    hasMore: page.hasMore,
-    /** All of it, for a stream. */
-    events: page.changes.map(eventText).join(''),
+    /** All of it. */
+    forStream: () => {
+      events ??= page.changes.map(eventText).join('')
+      return { events, next: page.next, hasMore: page.hasMore }
+    },
     /** The answer to a client that wants up to `limit` changes. */
     answer: (limit: number) => {
       const size = Math.min(limit, page.changes.length)

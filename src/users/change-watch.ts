@@ -10,6 +10,9 @@ const SOON_MS = 5
 /** A wait must end within two seconds after its key is revoked. The keys in memory may be one second late. */
 const CHECK_MS = 250
 
+/** What a thousand waits lead to goes in slices of this time. Between them everything else has its turn. */
+const SLICE_MS = 1
+
 interface Wait {
   readonly after: ChangePosition
   readonly ms: number
@@ -40,10 +43,15 @@ export function createChangeWatch<T extends object>({ last, read }: ChangeWatchO
   let pauseMs = POLL_MS
   let pause = new AbortController()
   let lastTurn = Promise.resolve()
+  let sliceEndsAt = Number.NEGATIVE_INFINITY
 
-  /** Resolves in a turn of the event loop of its own: what a thousand waits lead to lets everything else go on in between. */
+  /** Resolves when its caller may go on. What all callers then do at once goes in slices, one after another. */
   function turn(): Promise<void> {
-    lastTurn = lastTurn.then(() => nextTurn())
+    lastTurn = lastTurn.then(async () => {
+      if (performance.now() < sliceEndsAt) return
+      await nextTurn()
+      sliceEndsAt = performance.now() + SLICE_MS
+    })
     return lastTurn
   }
 
