@@ -1,3 +1,4 @@
+import { ServiceError } from '../errors.ts'
 import { performance, sleep } from '../platform/timers.ts'
 import { WORDS_VERSION, wordsOfUser } from '../users/words.ts'
 import { ask, type Program } from './programs.ts'
@@ -40,8 +41,10 @@ const REPORT_MS = 10_000
 
 const RETRY_MS = 1000
 
-/** It is tried again: the database may be locked or away. */
-const FAILED = 'words of users cannot be made again now'
+const FAILED = 'words of users cannot be made again'
+
+/** The database is locked or away, or too many writes wait. */
+const PASSING = ['storage_unavailable', 'outcome_unknown', 'overloaded']
 
 /** In the order of the column: PostgreSQL calls its text `id` too. */
 const selectAfter = ({ text }: WordDialect, limit: number) => `
@@ -146,12 +149,14 @@ export function foldWordsBeside(
   }
 
   async function fold(): Promise<void> {
-    for (let hasFailed = false; ; hasFailed = true) {
+    for (let hasWarned = false; ; ) {
       try {
         return await foldWords(statements, dialect, { onStep: report, isBeside: true, signal })
       } catch (error) {
         if (signal.aborted) return
-        if (!hasFailed) onWarning?.(FAILED, error)
+        const mayPass = error instanceof ServiceError && PASSING.includes(error.code)
+        if (!mayPass && !hasWarned) onWarning?.(FAILED, error)
+        hasWarned ||= !mayPass
         await sleep(RETRY_MS, undefined, { signal, ref: false }).catch(() => {})
       }
     }

@@ -6,7 +6,7 @@ import { createMemoryCounterStore } from '../../src/limits/memory-counter-store.
 import {
   createFallbackCounterStore,
   type FallbackCounterStoreOptions,
-} from '../../src/storage/redis/open-redis-counters.ts'
+} from '../../src/storage/redis/fallback-counter-store.ts'
 import {
   type CounterKey,
   describeCounterStore,

@@ -8,6 +8,7 @@ import { createSigningKeys } from '../create-signing-keys.ts'
 import { createWebhookStore } from '../create-webhook-store.ts'
 import type { MigrateOptions, MigrationStatus } from '../database-tasks.ts'
 import { foldWords, foldWordsBeside } from '../fold-words.ts'
+import { migrationsFor } from '../migrations.ts'
 import { type OpenStorageOptions, reportingCommits, type Storage } from '../storage.ts'
 import { UnusableDatabase } from '../unusable-database.ts'
 import { createContendedWrites } from './contended-writes.ts'
@@ -15,6 +16,7 @@ import { createUserCreate } from './create-users.ts'
 import {
   isUnfinishedCopy,
   readHistory,
+  readUsableHistory,
   refuseUnfinishedCopy,
   requireAllRows,
 } from './inspect-schema.ts'
@@ -132,7 +134,7 @@ async function prepare(connections: Connections, options: OpenStorageOptions): P
 
 /** Whether a target of `copy` has a schema, and is no unfinished copy: it is refused as it is. */
 async function isUsed(connections: Connections): Promise<boolean> {
-  const history = await readHistory(connections)
+  const history = await readUsableHistory(connections, migrationsFor('postgres'))
   return history.length > 0 && !(await isUnfinishedCopy(connections))
 }
 
