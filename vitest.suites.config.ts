@@ -84,7 +84,10 @@ const projects = [
     ? [
         {
           name: 'faults-postgres',
-          include: ['test/faults/postgres/**/*.test.ts', 'test/faults/{model,webhooks}.test.ts'],
+          include: [
+            'test/faults/postgres/**/*.test.ts',
+            'test/faults/{killed-batches,model,webhooks}.test.ts',
+          ],
           ...onPostgres,
           ...ofFaults,
         },
