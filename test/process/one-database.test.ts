@@ -37,6 +37,27 @@ afterEach(() => {
   for (const close of closings.splice(0)) close()
 })
 
+test('creates, changes and deletes through both services at once lose nothing', async () => {
+  const expected = await allNames(pair.one)
+  const answers: (RawAnswer | undefined)[] = []
+  async function work(mine: SpawnedService, others: SpawnedService): Promise<void> {
+    const [here, there] = [connectTo(mine), connectTo(others)]
+    for (let round = 0; round < 15; round++) {
+      const created = await here.post(newUserBody())
+      const path = pathOf(created)
+      answers.push(created, await there.put(path, { user: { name: `Changed ${path}` } }))
+      expected.set(path, `Changed ${path}`)
+      if (round % 3 > 0) continue
+      answers.push(await here.delete(path))
+      expected.delete(path)
+    }
+  }
+  const { one, other } = pair
+  await Promise.all([1, 2, 3, 4].flatMap(() => [work(one, other), work(other, one)]))
+  expect(tally(answers)).toEqual({ 200: 120, 201: 120, 204: 40 })
+  for (const service of both()) expect(await allNames(service)).toEqual(expected)
+})
+
 /** Sends to both at the same moment. Two to each: those that meet in one process take another way than those in the database. */
 function race(send: (client: ReturnType<typeof connectTo>) => Promise<RawAnswer | undefined>) {
   return Promise.all([...both(), ...both()].map(service => send(connectTo(service))))
@@ -121,7 +142,8 @@ test('kill -9 of one loses nothing that either has acknowledged, and disturbs no
   expect(tally(answers)).toEqual({ 201: acknowledged.length })
   await pair.restartOther()
   for (const service of both()) {
-    expect(await allPaths(service)).toEqual(expect.arrayContaining(acknowledged))
+    const found = await allNames(service)
+    expect([...found.keys()]).toEqual(expect.arrayContaining(acknowledged))
   }
 })
 
@@ -145,6 +167,7 @@ function connectTo({ port }: SpawnedService) {
     client.ask({ ...asked, headers: { Authorization: authorization, ...headers } })
   return {
     get: (path: string, headers = {}) => ask({ method: 'GET', path, headers }),
+    delete: (path: string) => ask({ method: 'DELETE', path }),
     post: (body: object, headers = {}) =>
       ask({ method: 'POST', path: '/users', headers, body: JSON.stringify(body) }),
     put: (path: string, body: object, headers = {}) =>
@@ -161,8 +184,8 @@ async function untilEach(isTrue: (service: SpawnedService) => Promise<boolean>):
   for (const service of both()) await until(() => isTrue(service), 50)
 }
 
-/** The paths of all users. */
-async function allPaths({ url }: SpawnedService): Promise<readonly string[]> {
+/** The names of all users by their paths. */
+async function allNames({ url }: SpawnedService): Promise<Map<string, string>> {
   const lines = await readAllUsers(url, { Authorization: authorization })
-  return Array.from(lines.keys(), id => `/users/${id}`)
+  return new Map([...lines].map(([id, line]) => [`/users/${id}`, JSON.parse(line).name]))
 }
