@@ -193,6 +193,10 @@ describe('bans add', () => {
       args: ['login', 'ann'],
       line: 'KEY was ann, but it must be what the rule counts by: ip',
     },
+    {
+      args: ['by both', ANN],
+      line: 'KEY was 198.51.100.1, but it must be what the rule counts by: a JSON list, as a text, with a text for each of ip and header:X-Api-Key',
+    },
     { env: { LIMITS_FILE: '' }, line: 'RULE was login, but it is unknown: LIMITS_FILE is not set' },
     {
       env: { LIMITS_FILE: 'gone.json' },
