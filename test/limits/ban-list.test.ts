@@ -113,12 +113,14 @@ describe('add', () => {
     expect(restOf(ANN, BOB)).toEqual([HOUR, HOUR])
   })
 
-  test('and follow drop the oldest ban when there are too many', async () => {
+  test('and follow drop the oldest ban of a rule when it has too many', async () => {
     const { bans, restOf, save, lift, readAll } = await open({
       maxBans: 2,
       replace: withoutRecent,
     })
     for (const clientKey of ['a', 'b', 'a', 'c']) bans.add({ ...BAN, clientKey })
+    bans.add({ ...BAN, rule: 'other', forMs: DAY })
+    bans.add({ ...BAN, forMs: DAY, isDryRun: true })
     expect(restOf('a', 'b', 'c')).toEqual([HOUR, undefined, HOUR])
     await bans.saved()
     await lift('a', 'b', 'c')
