@@ -110,7 +110,7 @@ describe.each([false, true])('with dryRun %s', dryRun => {
   })
 })
 
-test('the report has the rules in the order of requests; with CACHE_STORE=none only what still acts has numbers', async () => {
+test('the report has the rules in the order of requests; with CACHE_STORE=none only those that do not count act and have numbers', async () => {
   const rules = {
     rateLimits: [LISTS, { to: 1, within: 60, dryRun: true }],
     track: [
@@ -122,11 +122,14 @@ test('the report has the rules in the order of requests; with CACHE_STORE=none o
     blocklist: [{ name: 'bad', path: '/bad' }],
     safelist: [{ name: 'good', path: '/good' }],
   }
-  const { limitsReport, statuses } = await openLimitedApp(rules, { env: { CACHE_STORE: 'none' } })
-  for (const path of ['/good', '/bad', '/login', '/probe', '/posts', '/a', '/users']) {
-    await statuses(4, `GET ${path}`)
+  const uncounted = await openLimitedApp(rules, { env: { CACHE_STORE: 'none' } })
+  const expected = { good: 404, bad: 403, login: 404, probe: 403, posts: 404, a: 404, users: 200 }
+  for (const [path, status] of Object.entries(expected)) {
+    const found = await uncounted.statuses(4, `GET /${path}`)
+    expect([path, ...found]).toEqual([path, ...Array(4).fill(status)])
   }
-  expect(limitsReport()).toMatchObject({
+  expect((await uncounted.ask('GET /users')).headers).not.toHaveProperty('ratelimit')
+  expect(uncounted.limitsReport()).toMatchObject({
     rules: [
       { type: 'safelist', rule: 'good', ...NOTHING, counted: 4, passed: 4 },
       { type: 'blocklist', rule: 'bad', ...NOTHING, counted: 4, refused: 4 },
@@ -141,6 +144,8 @@ test('the report has the rules in the order of requests; with CACHE_STORE=none o
     ],
     ...{ bans: 0, store: 'none', isStoreUp: true },
   })
+  await uncounted.change({ blocklist: [{ path: '/users' }] })
+  expect(await uncounted.statusOf('GET /users')).toBe(403)
 })
 
 test('requests at the same time are counted exactly, and are strikes until one of them bans', async () => {
