@@ -312,4 +312,11 @@ describe('PUT /users/{id} of a user whose digest is of bcrypt', () => {
       expect((await put(user, owned)).body).toEqual(body)
     },
   )
+
+  test('with the same password of 71 bytes is no change, and replaces the digest', async () => {
+    const longest = 'x'.repeat(71)
+    const user = await createWithDigest(hashBcrypt(longest, 4))
+    expect((await put(user, longest)).body).toEqual(user)
+    await untilCurrent(user)
+  })
 })
