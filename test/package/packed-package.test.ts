@@ -171,6 +171,43 @@ test.each([
   },
 )
 
+/**
+ * What Jest does to the second test file of a process: it loads the driver of SQLite anew, over a compiled part that keeps the
+ * classes of the first.
+ */
+const SECOND_FILE = `
+  import { createRequire } from 'node:module'
+  import { once } from 'node:events'
+  import { createServer } from 'node:http'
+  import { join } from 'node:path'
+  const require = createRequire(join(process.cwd(), 'node_modules/user-records-service/package.json'))
+  const Driver = require(process.versions.node.startsWith('20.') ? 'better-sqlite3-node-20' : 'better-sqlite3')
+  const other = new Driver('shared.db')
+  for (const path of Object.keys(require.cache)) if (path.endsWith('.js')) delete require.cache[path]
+  const { createUserRecords } = await import('user-records-service')
+  const records = await createUserRecords({ DATABASE_URL: 'shared.db' })
+  const server = createServer(records.app).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  async function create() {
+    const { status } = await fetch('http://127.0.0.1:' + server.address().port + '/users', {
+      method: 'POST',
+      headers: { 'Content-Type': 'application/json' },
+      body: JSON.stringify({ user: { name: 'Ann', email: 'ann@example.com' } }),
+    })
+    return status
+  }
+  const statuses = [await create(), await create()]
+  other.exec('BEGIN IMMEDIATE')
+  statuses.push(await create())
+  console.log(JSON.stringify(statuses))
+  process.exit()`
+
+test('a taken e-mail and a lock are known as such in the second test file of a process', () => {
+  const args = ['--input-type=module', '--eval', SECOND_FILE]
+  const { stdout } = spawnSync(process.execPath, args, { cwd: plain, encoding: 'utf8' })
+  expect(JSON.parse(stdout)).toEqual([201, 422, 503])
+})
+
 test('the package holds what it names, every migration, the pages and their licences, but no sources and no tests', () => {
   const paths = readdirSync(packed, { recursive: true, encoding: 'utf8' })
   const files = paths.map(path => path.replace(/\/[0-9a-f]{16}\//, '/'))
