@@ -195,7 +195,9 @@ describe('with ALLOWED_HOSTS unset, and a token', () => {
   })
 
   test.each(['', 'Host: a b\r\n', 'Host: a\r\nHost: b\r\n'])('%j is 400', async lines => {
-    expect(await statusOf(app.managementPort, '/livez', lines)).toBe(400)
+    const { status, body = '' } = (await get(app.managementPort, '/livez', lines)) ?? {}
+    const error = { code: 400, status: false, reason: 'request_malformed' }
+    expect([status, JSON.parse(body)]).toMatchObject([400, error])
   })
 })
 

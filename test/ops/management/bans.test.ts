@@ -1,3 +1,4 @@
+import type { Response } from 'supertest'
 import { afterEach, describe, expect, test } from 'vitest'
 import { createFakeClock } from '../../support/fake-clock.ts'
 import { linksOf, walk } from '../../support/list-pages.ts'
@@ -40,6 +41,11 @@ async function add(ban: object, { ops }: Pick<ManagedApp, 'ops'> = app): Promise
 
 async function listed(query = ''): Promise<readonly Ban[]> {
   return (await app.ops.get(`/bans${query}`).expect(200)).body
+}
+
+/** Expects an error in the format of the service. */
+function expectError({ status, body }: Response, code: number, reason: string): void {
+  expect([status, body]).toMatchObject([code, { code, status: false, reason }])
 }
 
 afterEach(async () => {
@@ -120,10 +126,11 @@ describe('POST /bans', () => {
     const post = (type: string, text = body) =>
       app.ops.post('/bans').set('Content-Type', type).send(text)
     for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'x']) {
-      expect([type, (await post(type)).status]).toEqual([type, 415])
+      expectError(await post(type), 415, 'media_type_unsupported')
     }
-    await post('application/json', `${body}${' '.repeat(1024)}`).expect(413)
-    await post('application/json', '{"ban":').expect(400)
+    const long = body + ' '.repeat(1024)
+    expectError(await post('application/json', long), 413, 'body_too_large')
+    expectError(await post('application/json', '{"ban":'), 400, 'body_malformed')
     expect(await listed()).toEqual([])
     await post('application/json').expect(201)
   })
@@ -218,10 +225,10 @@ test.each([
   ['DELETE', 'rules=login', { all: expect.anything(), rules: ['is unknown'] }],
 ])('%s /bans?%s is 400, names what is wrong, and lifts nothing', async (method, query, errors) => {
   await add({ rule: 'login', client: A })
-  const { status, body } = await app.ops[method === 'GET' ? 'get' : 'delete'](`/bans?${query}`)
-  expect([status, body.reason]).toEqual([400, 'query_invalid'])
+  const answer = await app.ops[method === 'GET' ? 'get' : 'delete'](`/bans?${query}`)
+  expectError(answer, 400, 'query_invalid')
   // A member may be named __proto__.
-  expect(new Map(Object.entries(body.errors))).toEqual(new Map(Object.entries(errors)))
+  expect(new Map(Object.entries(answer.body.errors))).toEqual(new Map(Object.entries(errors)))
   expect(await listed()).toHaveLength(1)
 })
 
@@ -285,12 +292,13 @@ test('/bans and /limits know their methods and types', async () => {
   const { ops } = app
   const allowed = { '/bans': 'GET, HEAD, POST, DELETE, OPTIONS', '/limits': 'GET, HEAD, OPTIONS' }
   for (const [path, allow] of Object.entries(allowed)) {
-    await ops.put(path).expect(405).expect('Allow', allow)
+    expectError(await ops.put(path).expect('Allow', allow), 405, 'method_not_allowed')
     await ops.options(path).expect(204).expect('Allow', allow)
-    await ops.get(path).set('Accept', 'text/html').expect(406)
-    await ops.get(`${path}/`).expect(404)
-    await ops.get(path.toUpperCase()).expect(404)
+    expectError(await ops.get(path).set('Accept', 'text/html'), 406, 'not_acceptable')
+    expectError(await ops.get(`${path}/`), 404, 'path_not_found')
+    expectError(await ops.get(path.toUpperCase()), 404, 'path_not_found')
   }
-  await ops.get('/limits/reload').expect(405).expect('Allow', 'POST, OPTIONS')
-  await ops.get('/%zz').expect(400)
+  const reload = await ops.get('/limits/reload').expect('Allow', 'POST, OPTIONS')
+  expectError(reload, 405, 'method_not_allowed')
+  expectError(await ops.get('/%zz'), 400, 'path_malformed')
 })
