@@ -59,10 +59,14 @@ async function open({ kept = [], maxBans, replace = () => ({}) }: Scene = {}) {
     /** As another process does. */
     save,
     lift: (...clientKeys: string[]) => store.lift({ clientKeys }),
-    /** Follows the store after another process has changed it. */
-    followChange: () => bans.follow(),
+    /** Follows the store after another process has changed it. A read that runs may have begun before that. */
+    followChange: async () => {
+      await bans.follow()
+      await bans.follow()
+    },
     /** Reads all bans of the store, as after a pause. */
     readAll: async () => {
+      await bans.follow()
       steady.advance(PAUSE)
       await bans.follow()
     },
@@ -174,7 +178,7 @@ describe('follow', () => {
   test('reads only what has changed, and all bans after a failure, a pause, and once a minute', async () => {
     const reads: string[] = []
     let recent: Ban[] | Error = []
-    const { steady, failures, changed, restOf, followChange } = await open({
+    const { bans, steady, failures, changed, restOf } = await open({
       kept: [stored(ANN), stored(BOB)],
       replace: store => ({
         load: () => {
@@ -191,7 +195,7 @@ describe('follow', () => {
     const follow = async (afterMs: number) => {
       steady.advance(afterMs)
       reads.length = 0
-      await followChange()
+      await bans.follow()
       return reads
     }
     recent = [{ ...stored(BOB), lastsMs: -DAY }, stored('new')]
@@ -270,7 +274,7 @@ describe('follow', () => {
 test('what operators change while the store is being read stays changed', async () => {
   const gate = createGate()
   let isSlow = false
-  const { bans, restOf, readAll } = await open({
+  const { bans, steady, restOf } = await open({
     kept: [stored(ANN)],
     replace: store => ({
       load: async function* () {
@@ -279,8 +283,10 @@ test('what operators change while the store is being read stays changed', async 
       },
     }),
   })
+  await bans.follow()
   isSlow = true
-  const followed = readAll()
+  steady.advance(PAUSE)
+  const followed = bans.follow()
   await turn()
   bans.obey(stored(BOB))
   const forgotten = bans.forget([stored(ANN)])
