@@ -5,22 +5,45 @@ import { createSqliteEngine } from '../storage/sqlite/sqlite-storage.ts'
 import type { StorageEngine } from '../storage/storage.ts'
 import type { UserImportStore } from '../users/transfer/user-import-store.ts'
 
-// The only file that names engines: a new one needs a branch of each function, and a folder in `storage`.
+type Kind = DatabaseLocation['kind']
+
+type LocationOf<K extends Kind> = Extract<DatabaseLocation, { readonly kind: K }>
+
+interface EngineParts<Location> {
+  readonly engine: (location: Location) => StorageEngine
+  readonly tasks: (location: Location) => Promise<DatabaseTasks>
+}
+
+/** The only place that names engines: a new one needs one more row, and a folder in `storage`. */
+const ENGINES: { readonly [K in Kind]: EngineParts<LocationOf<K>> } = {
+  sqlite: {
+    engine: ({ path }) => createSqliteEngine(path),
+    tasks: async ({ path }) => {
+      const tasks = await import('../storage/sqlite/maintenance/sqlite-database-tasks.ts')
+      return tasks.createSqliteDatabaseTasks(path)
+    },
+  },
+  postgres: {
+    engine: createPostgresEngine,
+    tasks: async location => {
+      const tasks = await import('../storage/postgres/maintenance/postgres-database-tasks.ts')
+      return tasks.createPostgresDatabaseTasks(location)
+    },
+  },
+}
+
+function partsOf(location: DatabaseLocation) {
+  return ENGINES[location.kind] as EngineParts<DatabaseLocation>
+}
 
 /** The engine of a database, which need not be open or exist. */
 export function engineOf(location: DatabaseLocation): StorageEngine {
-  if (location.kind === 'sqlite') return createSqliteEngine(location.path)
-  return createPostgresEngine(location)
+  return partsOf(location).engine(location)
 }
 
 /** Maintenance tasks on a database. */
-export async function openTasks(location: DatabaseLocation): Promise<DatabaseTasks> {
-  if (location.kind === 'sqlite') {
-    const tasks = await import('../storage/sqlite/maintenance/sqlite-database-tasks.ts')
-    return tasks.createSqliteDatabaseTasks(location.path)
-  }
-  const tasks = await import('../storage/postgres/maintenance/postgres-database-tasks.ts')
-  return tasks.createPostgresDatabaseTasks(location)
+export function openTasks(location: DatabaseLocation): Promise<DatabaseTasks> {
+  return partsOf(location).tasks(location)
 }
 
 /** An empty database, which ends with the process. */
