@@ -60,9 +60,15 @@ export const addresses = parsedBy<string | readonly string[], TextTest>(
   given => (fits(addressOrList, given) ? compileAddresses([given].flat()) : undefined),
 )
 
+/** Addresses of IPv4, as IPv6 writes them. */
+const IN_IPV6 = new BlockList()
+IN_IPV6.addSubnet('::ffff:0:0', 96, 'ipv6')
+
 /** Compiles a test of whether an address is in a list of addresses and ranges; `undefined` if an entry is neither. */
 function compileAddresses(entries: readonly string[]): TextTest | undefined {
   const list = new BlockList()
+  // Ranges of IPv6 in which all of IPv4 lies, such as ::/0. They mean no client of IPv4.
+  const wide = new BlockList()
   for (const entry of entries) {
     const [address = '', prefix, ...rest] = entry.split('/')
     const family = isIPv4(address) ? 'ipv4' : 'ipv6'
@@ -70,11 +76,16 @@ function compileAddresses(entries: readonly string[]): TextTest | undefined {
     if (isIP(address) === 0 || rest.length > 0 || address.includes('%')) return undefined
     if (prefix === undefined) list.addAddress(address, family)
     else if (/^\d{1,3}$/.test(prefix) && Number(prefix) <= bits) {
-      list.addSubnet(address, Number(prefix), family)
+      const isWide = family === 'ipv6' && Number(prefix) < 96
+      ;(isWide ? wide : list).addSubnet(address, Number(prefix), family)
     } else return undefined
   }
   // BlockList matches ::ffff:203.0.113.7, an IPv4 client of a server that listens on IPv6, with IPv4 ranges.
-  return address => list.check(address, isIPv4(address) ? 'ipv4' : 'ipv6')
+  return address =>
+    isIPv4(address)
+      ? list.check(address, 'ipv4')
+      : list.check(address, 'ipv6') ||
+        (!IN_IPV6.check(address, 'ipv6') && wide.check(address, 'ipv6'))
 }
 
 /**
