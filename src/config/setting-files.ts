@@ -45,17 +45,17 @@ const MAY_BE = 'the path of a file that holds the value'
 export const FILE_VARIABLES = SECRETS.map(name => `${name}_FILE` as const)
 
 /**
- * The variables of one place, with the values of those that are in files. `problems` has a line for each file that cannot be read
- * or is empty, and for each setting that is there in both forms. A line end after a value does not count. A path is relative to the
- * working directory.
+ * The variables of one place, with the values of those that are in files. `problems` has a line for each file that cannot be read,
+ * is empty or has several lines, and for each setting that is there in both forms. A line end after a value does not count. A path
+ * is relative to the working directory. Nothing is read for a setting that `stronger` has, in either form.
  */
-export function readSecretFiles(variables: Environment, place: string) {
+export function readSecretFiles(variables: Environment, place: string, stronger: Environment = {}) {
   const problems: string[] = []
   const secrets: Record<string, string> = {}
   for (const name of SECRETS) {
     const variable = `${name}_FILE`
     const path = variables[variable]
-    if (path === undefined || path === '') continue
+    if (!path || stronger[name] || stronger[variable]) continue
     const refuse = (why: string) =>
       problems.push(`${variable} was ${JSON.stringify(path)}, but ${why}; it may be ${MAY_BE}`)
     if (variables[name]) {
@@ -65,6 +65,7 @@ export function readSecretFiles(variables: Environment, place: string) {
     try {
       const text = readText(path).replace(/\r?\n$/, '')
       if (text === '') refuse('the file is empty')
+      else if (text.includes('\n')) refuse('the file has several lines')
       else secrets[name] = text
     } catch (error) {
       refuse(`it cannot be read (${readFailureInWords(error)})`)

@@ -195,7 +195,7 @@ export function loadConfig(
 export function readSettings(environment: Environment, path = '.env') {
   const dotenv = readEnvFile(path)
   const places = [
-    readSecretFiles(dotenv.values, path),
+    readSecretFiles(dotenv.values, path, environment),
     readSecretFiles(environment, 'the environment'),
   ]
   const { config, problems } = checkSettings(merge(...places.map(({ values }) => values)))

@@ -409,12 +409,13 @@ describe('a secret in a file', () => {
       const { config } = readSettings(variables, dotenvOf(dotenv))
       expect(config.managementToken).toBe(LONG_TOKEN)
     }
-    const path = fileOf(other)
-    const read = readSettings(
-      { MANAGEMENT_TOKEN: LONG_TOKEN, DATABASE_URL_FILE: '' },
-      dotenvOf(`MANAGEMENT_TOKEN_FILE=${path}`),
-    )
-    expect([read.config.managementToken, read.problems]).toEqual([LONG_TOKEN, []])
+    for (const path of [fileOf(other), '/nowhere/token']) {
+      const read = readSettings(
+        { MANAGEMENT_TOKEN: LONG_TOKEN, DATABASE_URL_FILE: '' },
+        dotenvOf(`MANAGEMENT_TOKEN_FILE=${path}`),
+      )
+      expect([read.config.managementToken, read.problems]).toEqual([LONG_TOKEN, []])
+    }
   })
 
   test('that cannot be used stops the start with a line that does not show it', () => {
@@ -422,6 +423,7 @@ describe('a secret in a file', () => {
     const both = 'MANAGEMENT_TOKEN is set in the environment too: leave one of them out'
     for (const [path, why, MANAGEMENT_TOKEN = ''] of [
       [fileOf('\n'), 'the file is empty'],
+      [fileOf(`${LONG_TOKEN}\r\n${LONG_TOKEN}\n`), 'the file has several lines'],
       [fileOf(Buffer.of(0xff)), 'it cannot be read (it is not UTF-8)'],
       ['/nowhere/token', 'it cannot be read (there is no such file)'],
       [token, both, LONG_TOKEN],
