@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { VARIABLES } from '../src/config/settings.ts'
 import { ERRORS, type ErrorKind } from '../src/errors.ts'
+import { RULE_KINDS } from '../src/limits/kinds/kinds.ts'
 import { checkLimits } from '../src/limits/kinds/load-limits.ts'
 import { listParameters } from '../src/users/list-query.ts'
 import { codeBlocks, PROJECT, readProject } from './support/project.ts'
@@ -128,4 +129,6 @@ test('README.md and limits.example.json show limits that are right', () => {
   const limits = shown.filter(text => /"(?:rateLimits|throttle|bans|blocklist)"/.test(text))
   expect(limits.length).toBeGreaterThan(0)
   for (const text of limits) expect(() => checkLimits(JSON.parse(text))).not.toThrow()
+  const example = Object.keys(JSON.parse(readProject('limits.example.json')))
+  expect(example.sort(), 'add a rule to limits.example.json').toEqual([...RULE_KINDS].sort())
 })

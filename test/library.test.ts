@@ -304,8 +304,10 @@ describe('settings', () => {
     const withoutDefault: Readonly<Record<string, string>> = {
       ...{ TRUST_PROXY: '1', CORS_ORIGINS: '*', LIMITS_FILE: 'none.json', MANAGEMENT_PORT: '0' },
       ...{ MANAGEMENT_TOKEN: 'x'.repeat(16), PASSWORD_BLOCKLIST: 'none.txt' },
+      ...{ REDIS_URL: 'redis://127.0.0.1', ALLOWED_HOSTS: '*' },
     }
     const value = withoutDefault[name] ?? kind.default
+    expect(value, `add a value of ${name} to withoutDefault`).toBeDefined()
     const problems = await problemsOf({ [name]: value, LOG_LEVLE: 'info' })
     const why = `${name} is a setting of the server, which here belongs to the program around the service`
     expect(problems.filter(line => !line.startsWith('LOG_LEVLE'))).toEqual(
