@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { setTimeout as sleep } from 'node:timers/promises'
+import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import { expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { openTestApp, type TestApp } from '../support/open-test-app.ts'
@@ -231,11 +231,12 @@ test.each([
 
 const OFFER = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAA'
 
-/** Each packet a while after the one before it. */
+/** Each packet once the service, in the same thread, has read the one before it. */
 async function sendApart({ socket }: RawExchange, packets: readonly string[]) {
   for (const packet of packets) {
     socket.write(packet)
     await sleep(20)
+    for (let turn = 0; turn < 5; turn++) await nextTurn()
   }
 }
 
