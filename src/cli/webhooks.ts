@@ -201,6 +201,7 @@ async function printSecret(
 
 function lineOf(shown: ShownWebhook): string {
   const { name, url, state, behind_seconds: behind, failing_since: since, last_error } = shown
-  const failure = since === null ? '' : `  failing since ${since}: ${last_error}`
+  const failing = since === null ? '' : `failing since ${since}: `
+  const failure = last_error === null ? '' : `  ${failing}${last_error}`
   return `${textInWords(name)}  ${url}  ${state}  ${behind} s behind${failure}`
 }

@@ -8,13 +8,15 @@ export interface ShownWebhook {
   readonly name: string
   /** Without credentials, query and fragment. */
   readonly url: string
-  /** Disabled: `gone` after 410, `copied` and `restored` until it is resumed. */
-  readonly state: 'active' | 'failing' | 'gone' | 'copied' | 'restored'
+  readonly state: 'active' | 'failing' | 'disabled'
   /** Since the oldest change that waits; 0 if none does. */
   readonly behind_seconds: number
   readonly failing_since: string | null
+  /** Or why it is disabled. */
   readonly last_error: string | null
 }
+
+const CAUSES = { copied: 'its database was copied', restored: 'its database was restored' }
 
 /** Each webhook, with how far it is behind the feed. */
 export function describeWebhooks(
@@ -29,10 +31,10 @@ export function describeWebhooks(
       return {
         name,
         url: shownUrl(url),
-        state: disabled ?? (failingSince === undefined ? 'active' : 'failing'),
+        state: disabled ? 'disabled' : failingSince === undefined ? 'active' : 'failing',
         behind_seconds: since === undefined ? 0 : Math.max(0, Math.round((now - since) / 1000)),
         failing_since: failingSince === undefined ? null : new Date(failingSince).toISOString(),
-        last_error: lastError,
+        last_error: disabled && disabled !== 'gone' ? CAUSES[disabled] : lastError,
       }
     }),
   )

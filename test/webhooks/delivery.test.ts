@@ -270,7 +270,7 @@ describe('after a failure', () => {
   test('410 disables the webhook, until it is resumed', async () => {
     const { app, receiver } = await openDelivery({ answer: status(410) })
     await createUser(app)
-    await until(async () => (await listWebhooks(app.databaseUrl))[0].state === 'gone')
+    await until(async () => (await listWebhooks(app.databaseUrl))[0].state === 'disabled')
     expect(app.logLines.find(({ msg }) => /^webhook disabled/.test(String(msg)))).toMatchObject({
       level: 40,
       webhook: 'search',

@@ -46,7 +46,7 @@ test('GET /status and GET /metrics say how far each webhook is behind, and what 
 
   receiver.answerWith(status(410))
   await http.post('/users').send(newUserBody()).expect(201)
-  await until(() => shown('gone'))
+  await until(() => shown('disabled'))
   clock.advance(1000_000)
   expect(await read('webhook_behind_seconds')).toBeGreaterThan(900)
 

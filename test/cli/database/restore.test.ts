@@ -63,7 +63,9 @@ test('restore leaves webhooks disabled, and says how many', async () => {
   expect((await place.run('backup', 'with.db')).code).toBe(0)
   const stdout = await stdoutOf(place.run('restore', 'with.db'))
   expect(stdout).toContain('1 webhook disabled until `webhooks resume NAME`\n')
-  expect(await listWebhooks(place.path)).toMatchObject([{ name: 'search', state: 'restored' }])
+  expect(await listWebhooks(place.path)).toMatchObject([
+    { name: 'search', state: 'disabled', last_error: 'its database was restored' },
+  ])
 })
 
 test('the receiver of a restored webhook is told to forget all users first, in each order of commands', async () => {
