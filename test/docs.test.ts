@@ -100,6 +100,13 @@ test('docs/operations/settings.md lists every setting with its default, in the o
   expect(listed).toEqual(known)
 })
 
+test('each file that CONTRIBUTING.md names by its path is there, in src or in the project', () => {
+  const named = readProject('CONTRIBUTING.md').matchAll(/`([\w./-]+\/[\w.-]+\.\w+)`/g)
+  const isThere = (path: string) =>
+    ['src', ''].some(folder => existsSync(join(PROJECT, folder, path)))
+  expect(Array.from(named, ([, path = '']) => path).filter(path => !isThere(path))).toEqual([])
+})
+
 test('docs/lists.md has a row for each parameter of the list', () => {
   const [, table = ''] = readProject('docs/lists.md').split(/^\| parameter .*\n.*\n|\n\n## /m)
   const listed = table
