@@ -136,7 +136,7 @@ async function writeOutput(
 /** The filters of the list. Throws `UsageError` about the options that are wrong. */
 function parseFilters(flags: ListFlags) {
   const parameters = LIST_FLAGS.flatMap(flag => {
-    const name = flag.replace(/[AB]/, letter => `_${letter.toLowerCase()}`)
+    const name = flag.replace(/[A-Z]/, letter => `_${letter.toLowerCase()}`)
     // The list takes a blank for a plus that a URL has lost.
     const value = flag === 'email' ? flags.email?.replace(/, +/g, ',') : flags[flag]
     return value === undefined ? [] : [{ name, value }]
