@@ -72,7 +72,14 @@ export function createConnectionShares(options: HostsOptions) {
         super(hosts.current(), hosts.openMs)
       }
     },
-    onConnect: client => (client as unknown as HostClient).prepare(),
+    onConnect: async pooled => {
+      const client = pooled as unknown as HostClient
+      // The pool would end it in order, and report the error only then; meanwhile nothing keeps a start alive.
+      await client.prepare().catch(error => {
+        client.destroy(error)
+        throw error
+      })
+    },
     max: MOST,
     idleTimeoutMillis: IDLE_CONNECTION_MS,
   })

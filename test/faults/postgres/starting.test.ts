@@ -77,6 +77,17 @@ test('what waiting cannot mend ends a start with a line that says why', async ()
   await expectProblem(urlOf('ann:right', 'mended'), 'GRANT the rights that are missing')
 })
 
+test('a server that refuses the settings of a session ends a start with exit code 1 and a line', async () => {
+  await queryPostgres(cluster.url(), 'CREATE ROLE zoe LOGIN')
+  await queryPostgres(cluster.url(), 'CREATE DATABASE strict')
+  const revoke = 'REVOKE EXECUTE ON FUNCTION set_config(text, text, boolean) FROM PUBLIC'
+  await queryPostgres(cluster.url('strict'), revoke)
+  const env = { DATABASE_URL: urlOf('zoe', 'strict'), PORT: '0' }
+  const { code, stderr } = await spawnMain({ cwd: temporaryFolder(), env }).exited
+  expect(code).toBe(1)
+  expect(stderr).toMatch(/DATABASE_URL was .*GRANT the rights that are missing \(42501\)/)
+})
+
 test('a pooler that takes only TLS ends a start at once with a line that names sslmode=require', async () => {
   const fields = 'SFATAL\0C08P01\0MSSL required\0\0'
   const head = Buffer.from([69, 0, 0, 0, fields.length + 4])
