@@ -9,6 +9,7 @@ import pino from 'pino'
 import supertest from 'supertest'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { VARIABLES } from '../src/config/settings.ts'
+import { readLibrarySettings } from '../src/library/library-settings.ts'
 import {
   createUserRecords,
   OperatorError,
@@ -350,9 +351,22 @@ describe('settings', () => {
     ['DATABASE_URL', ['a.db', 'b.db'], ' must be text or a value of its kind'],
     ['LIMITS_FILE', [], ' must be text or a value of its kind'],
     ['LIMITS', null, ': '],
+    // No default in its place.
+    ['DATABASE_URL', false, ' must be text or a value of its kind'],
   ])('with %s as %j are refused by its name', async (setting, value, says) => {
     const line = expect.stringMatching(`^${setting}${says}`)
     expect(await problemsOf({ [setting]: value })).toEqual([line])
+  })
+
+  test('that are off may be false', async () => {
+    const off = {
+      WEBHOOKS: false,
+      TRUST_PROXY: false,
+      CORS_ORIGINS: false,
+      API_KEYS: false,
+    } as const
+    const { config } = await readLibrarySettings(off)
+    expect(config).toEqual({ ...(await readLibrarySettings({})).config, webhooks: 'off' })
   })
 
   test('without any proxy or origin in their lists trust and allow none', async () => {

@@ -15,14 +15,14 @@ export interface UserRecordsSettings {
   /** The rules of the limits themselves, instead of LIMITS_FILE. */
   readonly LIMITS?: LimitsFile | undefined
   readonly LIMITS_FILE?: string | undefined
-  readonly API_KEYS?: 'off' | 'required' | undefined
-  readonly WEBHOOKS?: 'on' | 'off' | undefined
+  readonly API_KEYS?: 'off' | 'required' | false | undefined
+  readonly WEBHOOKS?: 'on' | 'off' | false | undefined
   /** Names without ports, or "*". Unset allows any host, because the program around the service listens. */
   readonly ALLOWED_HOSTS?: string | readonly string[] | undefined
   readonly TRUST_PROXY?: string | number | readonly string[] | false | undefined
   /** Replaces the level of the logger that is passed. */
   readonly LOG_LEVEL?: string | undefined
-  readonly CORS_ORIGINS?: string | readonly string[] | undefined
+  readonly CORS_ORIGINS?: string | readonly string[] | false | undefined
   /** Text such as "100kb", or a number of bytes. */
   readonly BODY_LIMIT?: string | number | undefined
   /** How long deletions stay in the feed of changes, such as "30d". */
@@ -52,6 +52,11 @@ const HOSTS = 'ALLOWED_HOSTS'
 
 const LISTS = [HOSTS, 'TRUST_PROXY', 'CORS_ORIGINS']
 
+/** What `false` is as text. */
+const OFF: Readonly<Record<string, string>> = {
+  ...{ API_KEYS: 'off', WEBHOOKS: 'off', TRUST_PROXY: '', CORS_ORIGINS: '' },
+}
+
 const NAMES = [...Object.keys(VARIABLES), 'LIMITS'].filter(name => !Object.hasOwn(OF_SERVER, name))
 
 /**
@@ -65,7 +70,7 @@ export async function readLibrarySettings(settings: UserRecordsSettings) {
   for (const [name, value] of Object.entries(others)) {
     if (value === undefined) continue
     const why = whyNot(name, value)
-    if (why === undefined) texts[name] = asText(value)
+    if (why === undefined) texts[name] = asText(name, value)
     else all.push(why)
   }
   const { config, problems } = checkSettings(texts)
@@ -92,7 +97,7 @@ function whyNot(name: string, value: unknown): string | undefined {
   if (!NAMES.includes(name)) {
     return unknownInWords({ name, source: 'environment', didYouMean: nearest(name, NAMES) })
   }
-  const text = asText(value)
+  const text = asText(name, value)
   if (text === undefined || (Array.isArray(value) && !LISTS.includes(name))) {
     return `${name} must be text or a value of its kind`
   }
@@ -102,11 +107,12 @@ function whyNot(name: string, value: unknown): string | undefined {
 }
 
 /** The value as the environment would hold it; `undefined` if it cannot be written as text. */
-function asText(value: unknown): string | undefined {
+function asText(name: string, value: unknown): string | undefined {
+  if (value === false) return OFF[name]
   const parts = [value].flat()
   const isPlain = (part: unknown) =>
     ['string', 'number', 'boolean'].includes(typeof part) || isUrl(part)
-  return parts.every(isPlain) ? (value === false ? '' : parts.join()) : undefined
+  return parts.every(isPlain) ? parts.join() : undefined
 }
 
 /** By its kind: test environments have classes of their own. */
