@@ -57,7 +57,8 @@ const REPLAY = `
   WHERE name = $1 RETURNING name`
 
 const RESUME = `
-  UPDATE webhooks SET disabled = NULL, ${NO_FAILURE}, revision = revision + 1 WHERE name = $1 RETURNING name`
+  UPDATE webhooks SET disabled = NULL, failures = 0, retry_at = NULL, revision = revision + 1
+  WHERE name = $1 RETURNING name`
 
 const RECORD = `
   UPDATE webhooks SET ${Object.values(PROGRESS_COLUMNS).map((name, at) => `${name} = $${at + 4}`)}

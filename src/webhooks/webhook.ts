@@ -62,7 +62,7 @@ export interface WebhookStore {
   rotate(name: string, secret: Buffer, rotatedUntil: number): Promise<boolean>
   /** Lets it begin again at a cursor. `begunAt` as in `WebhookProgress`; a later one stays. Returns as `remove`. */
   replay(name: string, from: Pick<WebhookProgress, 'begunAt' | 'cursor'>): Promise<boolean>
-  /** Enables it, and forgets its failures. Returns as `remove`. */
+  /** Enables it, and lets it try at once. Since when it fails ends with a success. Returns as `remove`. */
   resume(name: string): Promise<boolean>
   /**
    * Stores the progress of a webhook. Returns `false`, without a change, if it has another revision by now or `holder` has lost

@@ -67,10 +67,13 @@ describe('WebhookStore', () => {
     expect(await store.list()).toMatchObject([{ begunAt: 2001, cursor: 'c1' }])
   })
 
-  test('resume enables it and forgets failures', async () => {
+  test('resume enables it and lets it try at once', async () => {
     const { store } = await open(webhookNamed('hook', { ...FAILURE, disabled: 'gone' }))
     expect(await store.resume('hook')).toBe(true)
-    expect(await store.list()).toEqual([webhookNamed('hook', { revision: 1 })])
+    const { failingSince, lastError } = FAILURE
+    expect(await store.list()).toEqual([
+      webhookNamed('hook', { revision: 1, failingSince, lastError }),
+    ])
   })
 
   test('what is not there is neither changed nor removed', async () => {

@@ -281,6 +281,7 @@ describe('after a failure', () => {
     expect((await webhooks(app.databaseUrl, 'resume', 'search')).code).toBe(0)
     await until(() => namesIn(receiver.posted).includes('Bea'))
     expect(namesIn(receiver.posted)).toEqual(['Ann', 'Ann', 'Bea'])
+    await until(() => app.logLines.some(({ msg }) => msg === 'webhook delivers again'))
   })
 
   test.each([
