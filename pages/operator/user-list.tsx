@@ -76,7 +76,7 @@ export function UserList({ item, actions, news, now }: UsersPart) {
     />
   )
   const columns = [
-    sorted('name', 'Name', user => [choice(user), link(user)]),
+    sorted('name', 'Name', user => [choice(user), ' ', link(user)]),
     sorted('email', 'E-mail', ({ email }) => email),
     sorted('id', 'Id', ({ id }) => id),
     sorted('created_at', 'Created', user => ago(user.created_at)),
