@@ -70,7 +70,6 @@ const VECTORS: Readonly<Record<string, string>> = {
     scrypt:32768:8:1$WBiqgfQKmsB5Yxp6$ade1df772f631a27575ff0bfebdf6de4411a0062e6fbc67eac8094272ca3e116e735a81f1e7b2b93b0fab2e8ca3e6a8a2bdd5fe28ead1d01f6bbdac1878d9ee1`,
   "ASP.NET Identity's test/PasswordHasherTest.cs": `
     AAABAgMEBQYHCAkKCwwNDg+ukCEMDf0yyQ29NYubggHIVY0sdEUfdyeM+E1LtH1uJg== my password
-    AQAAAAAAAAD6AAAAEAhftMyfTJylOlZT+eEotFXd1elee8ih5WsjXaR3PA9M my password
     AQAAAAEAA9CQAAAAIESkQuj2Du8Y+kbc5lcN/W/3NiAZFEm11P27nrSN5/tId+bR1SwV8CO1Jd72r4C08OLvplNlCDc3oQZ8efcW+jQ= my password
     AQAAAAIAAAD6AAAAIJbVi5wbMR+htSfFp8fTw8N8GOS/Sje+S/4YZcgBfU7EQuqv4OkVYmc4VJl9AGZzmRTxSkP7LtVi9IWyUxX8IAAfZ8v+ZfhjCcudtC1YERSqE1OEdXLW9VukPuJWBBjLuw== my password`,
   // Version 2 begins with a zero byte and the salt, here one of 5f 01 02 … and one of ff 01 02 …

@@ -16,9 +16,12 @@ const MAX_PASSES = 20
 
 const MAX_LANES = 16
 
+/** Of Django: 16 with argon2-cffi before 21.2. */
+const DJANGO_KEY_BYTES = [16, 32]
+
 /** https://github.com/P-H-C/phc-string-format/blob/master/phc-sf-spec.md */
 const SPELLING =
-  /^(?:argon2)?\$argon2(?<variant>id|i|d)\$(?:v=(?<version>16|19)\$)?m=(?<memoryKib>[1-9]\d{0,9}),t=(?<passes>[1-9]\d{0,9}),p=(?<lanes>[1-9]\d{0,7})\$(?<salt>[A-Za-z\d+/]{11,64}={0,2})\$(?<key>[A-Za-z\d+/]{16,86}={0,2})$/
+  /^(?<django>argon2)?\$argon2(?<variant>id|i|d)\$(?:v=(?<version>16|19)\$)?m=(?<memoryKib>[1-9]\d{0,9}),t=(?<passes>[1-9]\d{0,9}),p=(?<lanes>[1-9]\d{0,7})\$(?<salt>[A-Za-z\d+/]{11,64}={0,2})\$(?<key>[A-Za-z\d+/]{16,86}={0,2})$/
 
 /** A new digest of a password: Argon2id, in PHC form. */
 export function makeDigest(password: string): Promise<string> {
@@ -30,13 +33,14 @@ export const DECOY = `$argon2id$v=19$m=19456,t=2,p=1$${randomBase64(SALT_BYTES)}
 
 /** PHC `$argon2id$v=19$m=19456,t=2,p=1$salt$hash`, also `i` and `d`; Django `argon2$argon2id$…`. */
 export function parseArgon2(text: string): Digest | undefined {
-  const { variant, version = '16', ...parts } = SPELLING.exec(text)?.groups ?? {}
+  const { variant, django, version = '16', ...parts } = SPELLING.exec(text)?.groups ?? {}
   const salt = decodeBase64(parts.salt)
   const key = decodeBase64(parts.key)
   const memoryKib = Number(parts.memoryKib)
   const passes = Number(parts.passes)
   const lanes = Number(parts.lanes)
   if (variant === undefined || !salt || !key || memoryKib < 8 * lanes) return undefined
+  if (django !== undefined && !DJANGO_KEY_BYTES.includes(key.length)) return undefined
   const kind = `$argon2${variant}$v=${version}$m=${memoryKib},t=${passes},p=${lanes}`
   const canonical = `${kind}$${encodeBase64(salt)}$${encodeBase64(key)}`
   return {
