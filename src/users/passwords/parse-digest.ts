@@ -17,11 +17,11 @@ const FAMILIES = [
 ]
 
 /** `{argon2@…}` of Spring, `{BLF-CRYPT}` of Dovecot and all others, and the `3|` of Nextcloud. What follows names its kind. */
-const WRAPPER = /^(?:\{[^{}\s]{1,64}\}|[123]\|)(?=[^{}\s]*[$:])/
+const WRAPPER = /^(?:\{[^{}\s]{1,64}\}|[123]\|)/
 
 /** What only digests begin with: of known kinds, which may be damaged, and then of all others. */
 const KNOWN_FORM =
-  /^(?:\{[^{}\s]{1,64}\}|[123]\|)?(?:\$argon2(?:id|i|d)\$|argon2\$argon2|bcrypt(?:_sha256)?\$\$2|\$2[abxy]\$\d\d\$|\$(?:bcrypt_sha256|wp)\$2|\$pbkdf2(?:-sha\d+)?\$|pbkdf2[_:]sha\d|:pbkdf2:|\$(?:fire|fb)?scrypt\$|scrypt:\d+:|AQAAAA[AEI]A\S{4}AAAA|\$[56]\$\S{43}|\$[PH]\$\S{31})\S*$|^\{S?(?:SHA|SHA256|SHA512|MD5)\}(?![\da-f]+$)[A-Za-z\d+/]{16}/i
+  /^(?:\{[^{}\s]{1,64}\}|[123]\|)?(?:(?:\$argon2(?:id|i|d)\$|argon2\$argon2|bcrypt(?:_sha256)?\$\$2|\$2[abxy]\$\d\d\$|\$(?:bcrypt_sha256|wp)\$2|\$pbkdf2(?:-sha\d+)?\$|pbkdf2[_:]sha\d|:pbkdf2:|\$(?:fire|fb)?scrypt\$|scrypt:\d+:|AQAAAA[AEI]A\S{4}AAAA|\$[56]\$\S{43}|\$[PH]\$\S{31})\S*$|\{S?(?:SHA|SHA256|SHA512|MD5)\}(?![\da-f]+$)[A-Za-z\d+/]{16})/i
 const OTHER_FORM =
   /^(?:\$[\w.,=@-]{1,40}\$\S*|\{[^{}\s]{1,64}\}\S+|\{noop\}.*|\d\|\$\S*|:(?:A|B|argon2|bcrypt|pbkdf2\S*):\S+|\*[\da-f]{40}|scrypt\$[^$\s]+\$\d+\$\S*|(?:md5|sha1)\$[^$\s]*\$[\da-f]{32,})$/is
 

@@ -179,7 +179,10 @@ test.each([
   [
     `$pbkdf2-sha1$i=1000$AAECAwQFBgcICQoLDA0ODw$MDEyMzQ1Njc4OTo7PD0+P0BBQkNERUZHSElKS0xNTk8`,
     'AAABAgMEBQYHCAkKCwwNDg8wMTIzNDU2Nzg5Ojs8PT4/QEFCQ0RFRkdISUpLTE1OTw==',
-    'AQAAAAAAAAPoAAAAEAABAgMEBQYHCAkKCwwNDg8wMTIzNDU2Nzg5Ojs8PT4/QEFCQ0RFRkdISUpLTE1OTw==',
+    ...['', '1|', '{X}'].map(
+      wrapper =>
+        `${wrapper}AQAAAAAAAAPoAAAAEAABAgMEBQYHCAkKCwwNDg8wMTIzNDU2Nzg5Ojs8PT4/QEFCQ0RFRkdISUpLTE1OTw==`,
+    ),
   ],
   [SCRYPT, `${SCRYPT}==`, `scrypt:32768:8:1$salt$${HEX.repeat(4)}`],
   [FIRESCRYPT, FIRESCRYPT.replace('+', '-').replace('$Bw$', '$Bw==$'), GOTRUE],
@@ -190,7 +193,10 @@ test.each([
     `{CRYPT}$5$salt$${SHA_256}`,
     `{SHA256-CRYPT}$5$salt$${SHA_256}`,
   ],
-  ['$ldap-sha1$8J4TQg$CAfc+IBJYhvVFVWRfUgaqnZMnuo', '{SSHA}CAfc+IBJYhvVFVWRfUgaqnZMnurwnhNC'],
+  [
+    '$ldap-sha1$8J4TQg$CAfc+IBJYhvVFVWRfUgaqnZMnuo',
+    ...['', '1|', '{X}'].map(wrapper => `${wrapper}{SSHA}CAfc+IBJYhvVFVWRfUgaqnZMnurwnhNC`),
+  ],
   ['$ldap-sha1$$L55TUjtiq8FBorTWAZ0jy6g129A', '{SHA}L55TUjtiq8FBorTWAZ0jy6g129A='],
   ['$ldap-md5$8B6DkA$TeZ6M573l3JiF15BasvEIQ', '{smd5}TeZ6M573l3JiF15BasvEIfAeg5A='],
 ])('%s is the one form of all spellings', (canonical, ...spellings) => {

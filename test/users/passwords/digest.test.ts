@@ -104,7 +104,7 @@ test.each<[likeness: ReturnType<typeof digestLikeness>, texts: readonly string[]
       ...['{ssha}CAfc+IBJYhvVFVWR', 'bcrypt$$2b$12$', `$6$s$${'a'.repeat(85)}.`],
       ...['$P$9IQRaTwmfeRo7ud9Fh4E2PdI0S3r.L0', `$2b$31$${'a'.repeat(53)}`],
       ...['$fbscrypt$v=1,n=14,r=8,p=1,ss=Bw==,sk=a$b$c', ':pbkdf2:sha512:30000:64:a:b'],
-      'AQAAAAIAAYagAAAAEAcHBwcHBwcHBwcHBwcHBwf3aTdQDTUvNiEGxVk',
+      ...['AQAAAAIAAYagAAAAEAcHBwcHBwcHBwcHBwcHBwf3aTdQDTUvNiEGxVk', '1|{ssha}CAfc+IBJYhvVFVWR'],
     ],
   ],
   [
