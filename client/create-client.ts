@@ -239,6 +239,8 @@ interface Call extends CallOptions {
   readonly query?: object
   readonly body?: object
   readonly headers?: Readonly<Record<string, string>>
+  /** Whether an answer of success has the form that the call expects, which is a user by default. */
+  readonly fits?: (body: Answer['body'], status: number) => boolean
   /** The refusal that is an answer too, one without a body. */
   readonly nothing?: Reason | undefined
   /** Not repeated unless nothing was done. */
@@ -252,7 +254,7 @@ interface Call extends CallOptions {
 interface Answer {
   readonly status: number
   readonly headers: Headers
-  // biome-ignore lint/suspicious/noExplicitAny: the service keeps to its document.
+  // biome-ignore lint/suspicious/noExplicitAny: `fits` has checked it.
   readonly body: any
   /** Whether an earlier try may have done what was asked for. */
   readonly isRepeated: boolean
@@ -291,7 +293,7 @@ export function createClient(options: ClientOptions): UserRecordsClient {
       signal?.throwIfAborted()
       try {
         const answer = await within(timeoutMs + waitMs, signal, stop =>
-          send(url, { ...init, signal: stop }),
+          send(url, { ...init, signal: stop }, call.fits),
         )
         return { ...answer, isRepeated }
       } catch (thrown) {
@@ -310,11 +312,11 @@ export function createClient(options: ClientOptions): UserRecordsClient {
     }
   }
 
-  async function send(url: URL, init: RequestInit): Promise<Omit<Answer, 'isRepeated'>> {
+  async function send(url: URL, init: RequestInit, fits: Call['fits'] = hasId) {
     const response = await fetchWithinOrigin(url, init)
     const { status, headers } = response
     const body = parse(await response.text())
-    if (response.ok && (body !== undefined || status === 204)) return { status, headers, body }
+    if (response.ok && fits(body, status)) return { status, headers, body }
     throw errorOf(response, body)
   }
 
@@ -334,7 +336,8 @@ export function createClient(options: ClientOptions): UserRecordsClient {
   }
 
   async function page(query: UserQuery, { signal }: CallOptions): Promise<UserPage> {
-    const { body, headers } = await ask({ method: 'GET', path: '/users', query, signal })
+    const call = { method: 'GET', path: '/users', query, fits: Array.isArray, signal }
+    const { body, headers } = await ask(call)
     const total = headers.get('X-Total-Count')
     const [, next] = /<([^>]*)>; rel="next"/.exec(headers.get('Link') ?? '') ?? []
     return {
@@ -353,7 +356,8 @@ export function createClient(options: ClientOptions): UserRecordsClient {
     createMany: (users, { signal } = {}) =>
       inHundreds(users, async hundred => {
         const body = { users: hundred }
-        return (await ask({ method: 'POST', path: '/users', body, isOnce: true, signal })).body.data
+        const call = { method: 'POST', path: '/users', body, fits: hasData, isOnce: true, signal }
+        return (await ask(call)).body.data
       }),
 
     async read(id, { signal } = {}) {
@@ -377,6 +381,7 @@ export function createClient(options: ClientOptions): UserRecordsClient {
       const call = {
         method: 'DELETE',
         path: pathOf(id),
+        fits: (_: unknown, status: number) => status === 204,
         nothing: 'user_not_found',
         signal,
       } as const
@@ -386,7 +391,8 @@ export function createClient(options: ClientOptions): UserRecordsClient {
 
     deleteMany: (ids, { signal } = {}) =>
       inHundreds([...new Set(ids)], async hundred => {
-        const call = { method: 'DELETE', path: '/users', query: { id: hundred }, signal }
+        const query = { id: hundred }
+        const call = { method: 'DELETE', path: '/users', query, fits: hasData, signal }
         const { body, isRepeated } = await ask(call)
         const entries: readonly DeletedEntry[] = body.data
         return entries.map(({ id, status }) => ({ id, status: isRepeated ? 204 : status }))
@@ -424,6 +430,7 @@ export function createClient(options: ClientOptions): UserRecordsClient {
           method: 'GET',
           path: '/users/changes',
           query: { after: cursor, limit, wait },
+          fits: body => hasData(body) && typeof body.next === 'string',
           nothing: cursor === undefined ? undefined : 'cursor_expired',
           isEndless: true,
           waitMs: wait * 1000,
@@ -439,6 +446,14 @@ export function createClient(options: ClientOptions): UserRecordsClient {
       }
     },
   }
+}
+
+function hasId(body: Answer['body']): boolean {
+  return typeof body?.id === 'number'
+}
+
+function hasData(body: Answer['body']): boolean {
+  return Array.isArray(body?.data)
 }
 
 function pathOf(id: number): string {

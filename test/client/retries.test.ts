@@ -163,11 +163,23 @@ describe.concurrent('no call is tried again', () => {
     ],
     ['after a text that is no object', answer(200, '"ok"'), { reason: 'unexpected_answer' }],
     ['after an answer without content', answer(200), { reason: 'unexpected_answer' }],
+    ['after 204 for a user', answer(204), { status: 204, reason: 'unexpected_answer' }],
   ])('%s', async ([_, step, expected], { onTestFinished }) => {
     const { server, users } = await openClient([step], onTestFinished)
     expect(await errorOf(users.read(1))).toMatchObject(expected)
     expect(server.requests).toHaveLength(1)
   })
+
+  const changes = { call: (users: UserRecordsClient) => users.changes().next() }
+  test.for(Object.entries({ ...REPEATABLE, ...ONCE, changes }))(
+    'after a body that does not fit %s',
+    async ([name, { call }], { onTestFinished }) => {
+      const body = name === 'changes' ? { data: [] } : {}
+      const { server, users } = await openClient([answer(200, body)], onTestFinished)
+      expect(await errorOf(call(users))).toMatchObject({ status: 200, reason: 'unexpected_answer' })
+      expect(server.requests).toHaveLength(1)
+    },
+  )
 
   test('more often than `retries` says', async ({ onTestFinished }) => {
     const server = await openScriptedServer([refuse(503, 'overloaded', NOW)], onTestFinished)
