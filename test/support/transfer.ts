@@ -28,7 +28,7 @@ export function exporting(cwd: string, ...args: string[]): Promise<FinishedProce
 
 /** How a file is read. Lines about its columns are dropped. */
 export function readerOptions(file: string, flags: InputFlags = {}) {
-  return { ...inputFormatOf(file, flags), file, say: () => {} }
+  return { ...inputFormatOf(file, flags), file, say: () => {}, taken: [] }
 }
 
 /** A line for each row; a text is a line as it is. */

@@ -1,3 +1,5 @@
+import type { ColumnOptions } from './column-options.ts'
+
 /** Names that other systems give to fields, without what is not a letter or digit. */
 const OTHER_NAMES: Readonly<Record<string, string>> = {
   name: `fullname displayname realname completename nameandsurname vollstandigername anzeigename nomcomplet nombrecompleto
@@ -41,6 +43,19 @@ const PARTS = byName(PARTS_OF_NAMES)
  */
 export function fieldLike(column: string): string | undefined {
   return FIELDS.get(lettersOf(column))
+}
+
+/** Whether a column, or a path of JSON, is taken as a password or its digest, or a part of its name looks like one. */
+export function mayBePassword(column: string, taken: ColumnOptions['taken']): boolean {
+  const isPassword = (field = '') => field.startsWith('password')
+  const words = [...column.split('.'), ...column.split(/[^\p{L}\p{N}]/u)]
+  const namesOf = (path: string) => `.${path.toLowerCase()}.`.replace(/\.\d+(?=\.)/g, '')
+  return (
+    words.some(word => isPassword(fieldLike(word))) ||
+    taken.some(
+      option => isPassword(option.field) && namesOf(column).includes(namesOf(option.column)),
+    )
+  )
 }
 
 /** Whether a column looks like the `given` or the `family` name. */

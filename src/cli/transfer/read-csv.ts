@@ -3,7 +3,7 @@ import type { ImportRecord } from '../../users/transfer/import-rows.ts'
 import { counted } from '../terminal/terminal.ts'
 import { ColumnsError } from './choose-columns.ts'
 import { type CsvRow, createCsvParser } from './csv-rows.ts'
-import { fieldLike } from './look-alikes.ts'
+import { fieldLike, mayBePassword } from './look-alikes.ts'
 import { type OpenReader, TOO_LONG } from './row-reader.ts'
 
 /** The first line with text. */
@@ -94,12 +94,16 @@ export const openCsv: OpenReader = (start, options) => {
     sampleOf: rest => {
       const [end = ''] = rest.split(/[\r\n]/, 1)
       const cells = parser.push(`${end}\n`)[0]?.fields ?? []
-      const fields = headings.map(fieldLike)
+      // The first line may be of data, and a cell beyond the headings shifts the others.
+      const isFirst = headings.length === 0
+      if (isFirst ? cells.some(text => text.includes('@')) : cells.length > headings.length)
+        return undefined
+      const headingAt = (at: number) => headings[at] ?? ''
       const isShown = (text: string, at: number) =>
-        /[^\0-\x7f]/.test(text) && !fields[at]?.startsWith('password')
-      return (
-        cells.find((text, at) => fields[at] === 'name' && isShown(text, at)) ?? cells.find(isShown)
-      )
+        /[^\0-\x7f]/.test(text) && !mayBePassword(headingAt(at), options.taken)
+      const isName = (text: string, at: number) =>
+        fieldLike(headingAt(at)) === 'name' && isShown(text, at)
+      return cells.find(isName) ?? cells.find(isShown)
     },
     header: () => ({ headings, delimiter }),
   }

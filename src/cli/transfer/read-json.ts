@@ -11,7 +11,7 @@ import {
   type RowReader,
   TOO_LONG,
 } from './row-reader.ts'
-import { type Container, JsonMistake, scanJson } from './scan-json.ts'
+import { type Container, JsonMistake, sampleOfJson, scanJson } from './scan-json.ts'
 
 /** NDJSON, or a document of JSON: its first line, and whether more follows, show which. */
 export const openJson: OpenReader = (text, options) => {
@@ -23,7 +23,9 @@ export const openJson: OpenReader = (text, options) => {
     const hint = isSql ? SQL_HINT : 'is not JSON; for a CSV file, add --format csv'
     throw new OperatorError([`${file} ${hint}`])
   }
-  return at === undefined && hasRowPerLine(start, name) ? openNdjson() : openDocument(options)
+  return at === undefined && hasRowPerLine(start, name)
+    ? openNdjson(options)
+    : openDocument(options)
 }
 
 /** Whether each line is a row. Otherwise there is one document, or objects of several lines. */
@@ -46,7 +48,7 @@ function isJson(text: string): boolean {
 }
 
 /** Reads a value of JSON from each line. Empty lines are skipped. */
-function openNdjson(): RowReader {
+function openNdjson({ taken }: ReaderOptions): RowReader {
   let line = 1
   /** The part of the current line in earlier texts. Of one that is too long, its end, which does not fill the memory. */
   let rest = ''
@@ -74,7 +76,7 @@ function openNdjson(): RowReader {
     },
     end: () => [recordOf(rest, line)],
     line: () => line,
-    sampleOf: following => sampleOfJson(rest, following),
+    sampleOf: following => sampleOfJson(rest, following.split('\n', 1)[0] ?? '', taken),
   }
 }
 
@@ -86,7 +88,7 @@ const MAX_BYTES = 500_000_000
  * member is either; or rows one after the other. Its end throws `OperatorError` for one with a mistake, and if it is not clear
  * where the rows are, with the option that makes it so.
  */
-function openDocument({ file, at, name: format }: ReaderOptions): RowReader {
+function openDocument({ file, at, name: format, taken }: ReaderOptions): RowReader {
   const texts: string[] = []
   let bytes = 0
   /** Other places that may have users, as values of `--at`. */
@@ -136,7 +138,7 @@ function openDocument({ file, at, name: format }: ReaderOptions): RowReader {
     },
     // Text by text: all of it together may be half a gigabyte.
     line: () => texts.reduce((line, text) => line + text.split('\n').length - 1, 1),
-    sampleOf: rest => sampleOfJson(texts.join(''), rest),
+    sampleOf: rest => sampleOfJson(texts.join(''), rest, taken),
     requireUsers: columns => requireNoOther(columns, elsewhere),
   }
 }
@@ -207,12 +209,4 @@ function describeTooLong(file: string, at: string | undefined): string {
     : `${jq} ${quoted(file)}`
   const limit = MAX_BYTES.toLocaleString('en')
   return `is longer than ${limit} bytes; NDJSON may have any length: ${command} > users.ndjson`
-}
-
-/** The text that goes on with a wrong byte, unless it is a password. */
-function sampleOfJson(before: string, rest: string): string | undefined {
-  const member = /"([^"\\]{1,99})"\s{0,9}:\s{0,9}"([^"\\]{0,99})$/.exec(before.slice(-300))
-  const [, name, start = ''] = member ?? []
-  const [end = ''] = rest.slice(0, 200).split('"', 1)
-  return name === undefined || fieldLike(name)?.startsWith('password') ? undefined : start + end
 }

@@ -46,7 +46,7 @@ export async function readRecords(
 ) {
   const { first: start = '', all } = await peek(texts)
   const openReader = format.name === 'csv' ? openCsv : openJson
-  const reader = openReader(start, { ...format, file, say })
+  const reader = openReader(start, { ...format, file, say, taken: columns.taken })
   const chunks = readChunks(all, reader)
   let sample: readonly ImportRecord[] = []
   let isEnd = false

@@ -1,4 +1,5 @@
 import type { ImportRecord } from '../../users/transfer/import-rows.ts'
+import type { ColumnOptions } from './column-options.ts'
 import type { InputFormat } from './format.ts'
 
 /** The longest row of any format, in UTF-16 units without its line end. A user takes less than a tenth of it. */
@@ -32,7 +33,7 @@ export interface CsvHeader {
 /** Opens a reader by the start of a file. Throws `OperatorError` for what is no file of its format. */
 export type OpenReader = (start: string, options: ReaderOptions) => RowReader
 
-export interface ReaderOptions extends InputFormat {
+export interface ReaderOptions extends InputFormat, Pick<ColumnOptions, 'taken'> {
   /** The name of the file in messages. */
   readonly file: string
   /** Called with a line about a column that is left. */

@@ -1,4 +1,7 @@
-import { createScanner } from 'jsonc-parser'
+import { createScanner, visit } from 'jsonc-parser'
+import type { JsonPath } from '../../platform/json-lines.ts'
+import type { ColumnOptions } from './column-options.ts'
+import { fieldLike, mayBePassword } from './look-alikes.ts'
 
 /** An array or object within a text of JSON, or the values that a text has one after the other. */
 export interface Container {
@@ -28,6 +31,9 @@ const KIND = {
   ...{ openBrace: 1, closeBrace: 2, openBracket: 3, closeBracket: 4, comma: 5, colon: 6 },
   ...{ null: 7, true: 8, false: 9, string: 10, number: 11, lineBreak: 14, blank: 15, end: 17 },
 }
+
+/** Of jsonc-parser's `ParseErrorCode`. */
+const COMMA_EXPECTED = 6
 
 const SCALARS: readonly number[] = [KIND.null, KIND.true, KIND.false, KIND.string, KIND.number]
 
@@ -111,4 +117,45 @@ export function scanJson(text: string): readonly [values: Container, ...Containe
 
 function createContainer(path: string, depth: number, isArray: boolean): Container {
   return { path, depth, isArray, places: [], rows: 0, hasScalars: false }
+}
+
+/**
+ * Of the texts in `rest`, which begins with a wrong byte: a name beside or around that, or else the first that is no password and
+ * not behind a mistake.
+ */
+export function sampleOfJson(
+  before: string,
+  rest: string,
+  taken: ColumnOptions['taken'],
+): string | undefined {
+  const json = `[${before}${rest}`
+  const samples: { readonly path: JsonPath; readonly text: string }[] = []
+  let place: JsonPath | undefined
+  let isRight = true
+  const isPlain = (text: string) => /^[\0-\x7f]*$/.test(text)
+  const isName = ({ path }: { readonly path: JsonPath }) =>
+    fieldLike(String(path.at(-1))) === 'name' &&
+    path.slice(0, -1).every((name, depth) => name === place?.[depth])
+  try {
+    visit(json, {
+      onError: code => {
+        // Rows may follow each other without one.
+        isRight &&= code === COMMA_EXPECTED
+      },
+      onLiteralValue: (_value, offset, length, _line, _character, pathOf) => {
+        if (!isRight || offset + length <= before.length + 1) return
+        const path = pathOf()
+        place ??= path
+        const column = path.join('.')
+        const text = json.slice(offset, offset + length).replaceAll('"', '')
+        // A name in another encoding may be that of a password.
+        if (!isPlain(text) && isPlain(column) && !mayBePassword(column, taken))
+          samples.push({ path, text })
+      },
+    })
+  } catch (error) {
+    // The text may be nested deeper than the stack.
+    if ((error as Error).name !== 'RangeError') throw error
+  }
+  return (samples.find(isName) ?? samples[0])?.text
 }

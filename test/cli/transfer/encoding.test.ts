@@ -104,25 +104,42 @@ test('import of SQL from standard input says how to export the table', async () 
   expect(await stderrOf(finished)).toMatch(/^standard input is SQL: export the table with \\copy /)
 })
 
-test('a password is never shown to choose an encoding by', async () => {
-  const rows = [
-    ['users.csv', 'name,password,email\nAnn,g\xfcnther,a@example.com\n'],
-    ['users.ndjson', '{"name":"Ann","email":"a@example.com","password":"g\xfcnther"}\n'],
-    ['users.json', '[{"name":"Ann","user_pass":"g\xfcnther","email":"a@example.com"}]'],
-  ] as const
-  for (const [file, text] of rows) {
-    expect(await refusalOf(Buffer.from(text, 'latin1'), file)).toMatch(
-      /^users\.\w+ is not UTF-8 at line \d: add the --encoding in which it was saved, such as .+\n$/,
-    )
-  }
+test.each([
+  ['users.csv', 'name,password,email\nAnn,g\xfcnther,a@example.com\n'],
+  ['users.ndjson', '{"name":"Ann","email":"a@example.com","password":"g\xfcnther"}\n'],
+  ['users.json', '[{"name":"Ann","user_pass":"g\xfcnther","email":"a@example.com"}]'],
+  ['users.csv', 'Zugang,email\ng\xfcnther,a@example.com\n', 'zugang=password'],
+  ['users.csv', 'name,email,old_password\nAnn,a@example.com,g\xfcnther\n'],
+  ['users.csv', 'name,password,city\nLee, Ann,g\xfcnther,Rome\n'],
+  ['users.csv', 'name|password\nAnn|g\xfcnther\n'],
+  ['headless.csv', 'Ann,a@example.com,g\xfcnther\n'],
+  ['users.ndjson', '{"c":{"p":"g\xfcnther"},"name":"Ann"}\n', 'c.p=password'],
+  ['users.json', '[{"c":[{"p":{"x":"g\xfcnther"}}]}]', 'c.0.p=password_digest'],
+  ['users.json', '[{"c":"g\xfcnther"}]', 'c.0=password'],
+  ['users.ndjson', '{"password":{"plain":["g\xfcnther"]}}\n'],
+  ['users.ndjson', '{"ge\xfcim":"g\xfcnther"}\n', 'geьim=password'],
+  ['users.ndjson', '{"name":J\xfcrg,"a":", "password":"g\xfcnther"}\n'],
+  ['users.json', `${'['.repeat(50_000)}"g\xfcnther"`],
+])('a password of %s is never shown to choose an encoding by: %j', async (file, text, ...taken) => {
+  const args = taken.flatMap(option => ['--column', option])
+  expect(await refusalOf(Buffer.from(text, 'latin1'), file, ...args)).toMatch(
+    /^\w+\.\w+ is not UTF-8 at line \d: add the --encoding in which it was saved, such as .+\n$/,
+  )
 })
 
-test('a name of CSV is shown rather than another cell, and both rather than a password', async () => {
-  const text = 'password,city,name,email\ng\xfcn,K\xf6ln,\xa3ukasz,a@example.com\n'
-  const said = await refusalOf(Buffer.from(text, 'latin1'), 'users.csv')
-  expect(said).toContain('\n  --encoding windows-1250  Łukasz\n')
-  expect(said).not.toMatch(/ln|gün/)
-})
+test.each([
+  ['users.csv', 'password,city,name,email\ng\xfcn,K\xf6ln,\xa3ukasz,a@example.com\n'],
+  ['users.ndjson', '{"password":"g\xfcn","city":"K\xf6ln","name":"\xa3ukasz"}\n'],
+  ['users.json', '[{"c":[{"password":"g\xfcn","city":"K\xf6ln"}],"name":"\xa3ukasz"}]'],
+  ['users.json', '{"password":"g\xfcn"}\n{"team":{"name":"\xa3ukasz"}}\n{"name":"K\xf6ln"}'],
+])(
+  'a name of %s is shown rather than another cell, and both rather than a password: %j',
+  async (file, text) => {
+    const said = await refusalOf(Buffer.from(text, 'latin1'), file)
+    expect(said).toContain('\n  --encoding windows-1250  Łukasz\n')
+    expect(said).not.toMatch(/ln|gün/)
+  },
+)
 
 test.each([
   ['utf-8', [0xf0, 0x9f, 0x98, 0x80, 0xc3, 0xa9], '😀é'],
