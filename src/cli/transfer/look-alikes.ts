@@ -21,9 +21,9 @@ const OTHER_NAMES: Readonly<Record<string, string>> = {
 /** Names of the columns that are a name together. */
 const PARTS_OF_NAMES = {
   given: `first firstname givenname given forename vorname prenom nombre nombres primernombre nome imie fornavn fornamn etunimi
-    userfirstname`,
+    userfirstname fname namefirst`,
   family: `last lastname familyname family surname nachname familienname nom nomdefamille apellido apellidos cognome sobrenome
-    apelido nazwisko etternavn efternavn efternamn sukunimi userlastname`,
+    apelido nazwisko etternavn efternavn efternamn sukunimi userlastname lname namelast`,
 }
 
 function byName(table: Readonly<Record<string, string>>): ReadonlyMap<string, string> {
@@ -63,9 +63,10 @@ export function partOfName(column: string): string | undefined {
   return PARTS.get(lettersOf(column))
 }
 
-/** Without accents and in lower case. */
+/** Without accents and a remark in brackets at the end, as in `Password [Required]`, and in lower case. */
 function lettersOf(text: string): string {
   return text
+    .replace(/(?<=.)(\[[^\]]{0,99}\]|\([^)]{0,99}\))$/, '')
     .normalize('NFD')
     .toLowerCase()
     .replace(/[^\p{L}\p{N}]/gu, '')

@@ -227,6 +227,9 @@ describe('a column that is left and looks like a field ends the import', () => {
     ['Courriel', 'email'],
     ['Correo electrónico', 'email'],
     ['Passwort', 'password'],
+    ['Password [Required]', 'password'],
+    ['E-Mail (privat)', 'email'],
+    ['[Email]', 'email'],
   ])('%s, and says how to take it as %s or leave it', async (column, field) => {
     const take = `--column "${column}=${field}"`
     for (const [file, text] of [
@@ -330,6 +333,9 @@ describe('names from several columns', () => {
     ['Vorname', 'Nachname'],
     ['Prénom', 'Nom'],
     ['nombre', 'apellidos'],
+    ['First Name [Required]', 'Last Name [Required]'],
+    ['fname', 'lname'],
+    ['name_first', 'name_last'],
   ])(
     'are proposed where %s and %s stand, in either order, and joined in that of the options',
     async (given, family) => {
