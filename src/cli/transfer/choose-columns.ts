@@ -61,10 +61,14 @@ export function chooseColumns(
     else if (other === undefined) reads.set(field, [column])
     else {
       const [first, second] = [quoted(other), quoted(column)]
+      const kind = field === 'name' ? partOfName(other) : undefined
+      const isPart = kind && columns.every(name => [kind, undefined].includes(partOfName(name)))
+      const parts = kind === 'given' ? [other, column] : [column, other]
+      const join = isPart ? `${taking(parts, 'name')} joins them, ` : ''
       throw new ColumnsError(
         missing.has(other)
           ? `no row has ${first}, which --column takes as ${field}; rows have ${second}`
-          : `${first} and ${second} are both read as ${field}: --ignore ${second} leaves the second`,
+          : `${first} and ${second} are both read as ${field}: ${join}--ignore ${second} leaves the second`,
       )
     }
   }
@@ -133,7 +137,9 @@ export function chooseColumns(
     const added = parts.filter(column => !named.includes(column))
     if (added.length === 0 || !parts.includes(first)) return []
     const [look, all] = added.length > 1 ? ['look like parts', 'them'] : ['looks like a part', 'it']
-    const verb = parts.length > 1 ? 'joins them' : 'takes it'
+    const lacking = found[0] === undefined ? 'given' : 'family'
+    const verb =
+      parts.length > 1 ? 'joins them' : `takes it (no column looks like the ${lacking} name)`
     return [
       `${listed(added)} ${look} of name: ${taking(parts, 'name')} ${verb}, ${ignoring(added)} leaves ${all}`,
     ]

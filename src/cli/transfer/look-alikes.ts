@@ -23,7 +23,7 @@ const PARTS_OF_NAMES = {
   given: `first firstname givenname given forename vorname prenom nombre nombres primernombre nome imie fornavn fornamn etunimi
     userfirstname fname namefirst`,
   family: `last lastname familyname family surname nachname familienname nom nomdefamille apellido apellidos cognome sobrenome
-    apelido nazwisko etternavn efternavn efternamn sukunimi userlastname lname namelast`,
+    apelido nazwisko etternavn efternavn efternamn sukunimi userlastname lname namelast sn`,
 }
 
 function byName(table: Readonly<Record<string, string>>): ReadonlyMap<string, string> {

@@ -163,6 +163,17 @@ describe('--column', () => {
     ],
     [ndjson([{ ...ANN, login: 'ann' }]), 'login=name', BOTH],
     [
+      'email,name,lastname\n',
+      'lastname=name',
+      '"lastname" and "name" are both read as name: --column "name=name" --column "lastname=name" joins them, --ignore "name" leaves',
+    ],
+    [
+      ndjson([{ ...ANN, given: 'Ann' }]),
+      'given=name',
+      '"given" and "name" are both read as name: --column "given=name" --column "name=name" joins them, --ignore',
+    ],
+    ['email,name,first,last\n', 'last=name', BOTH.replace('login', 'last')],
+    [
       ndjson([ANN]),
       'nope=name',
       'no row has "nope", which --column takes as name; rows have "name"\n',
@@ -336,6 +347,7 @@ describe('names from several columns', () => {
     ['First Name [Required]', 'Last Name [Required]'],
     ['fname', 'lname'],
     ['name_first', 'name_last'],
+    ['Given name', 'sn'],
   ])(
     'are proposed where %s and %s stand, in either order, and joined in that of the options',
     async (given, family) => {
@@ -374,6 +386,15 @@ describe('names from several columns', () => {
     expect(await takenUsers(csv, 'users.csv', ...columns(...options))).toMatchObject([{ name }])
     const both = csv.replace('\n', ',first,last\n').replace(part, 'x')
     expect(await takenUsers(both, 'users.csv')).toMatchObject([{ name: 'Lee' }])
+  })
+
+  test.each([
+    ['sn', 'given'],
+    ['Vorname', 'family'],
+  ])('are proposed for %s alone, with what is missing', async (column, other) => {
+    expect(await refusalOf(`${column},email\n`, 'users.csv')).toContain(
+      `--column "${column}=name" takes it (no column looks like the ${other} name), --ignore`,
+    )
   })
 
   test('come in the order of the last options, where one is given twice', async () => {
