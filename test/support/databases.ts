@@ -1,10 +1,10 @@
 import { copyFileSync, existsSync, mkdirSync, readdirSync, statSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
-import { readMigrations } from '../../src/storage/migrations.ts'
+import { migrationsFor } from '../../src/storage/migrations.ts'
 import { migrate } from '../../src/storage/sqlite/migrator.ts'
 import { Database } from '../../src/storage/sqlite/sqlite-driver.ts'
 
-const MIGRATIONS = readMigrations(new URL('../../migrations/sqlite/', import.meta.url))
+const MIGRATIONS = migrationsFor('sqlite')
 
 /** Where `@name` is given, it is one word. */
 const FILL = `
