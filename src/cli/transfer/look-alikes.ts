@@ -51,7 +51,7 @@ export function mayBePassword(column: string, taken: ColumnOptions['taken']): bo
   const words = [...column.split('.'), ...column.split(/[^\p{L}\p{N}]/u)]
   const namesOf = (path: string) => `.${path.toLowerCase()}.`.replace(/\.\d+(?=\.)/g, '')
   return (
-    words.some(word => isPassword(fieldLike(word))) ||
+    words.some(word => /passw|pwd/i.test(word) || isPassword(fieldLike(word))) ||
     taken.some(
       option => isPassword(option.field) && namesOf(column).includes(namesOf(option.column)),
     )

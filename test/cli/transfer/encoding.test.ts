@@ -110,6 +110,7 @@ test.each([
   ['users.json', '[{"name":"Ann","user_pass":"g\xfcnther","email":"a@example.com"}]'],
   ['users.csv', 'Zugang,email\ng\xfcnther,a@example.com\n', 'zugang=password'],
   ['users.csv', 'name,email,old_password\nAnn,a@example.com,g\xfcnther\n'],
+  ['users.csv', 'name,email,oldPassword2\nAnn,a@example.com,g\xfcnther\n'],
   ['users.csv', 'name,password,city\nLee, Ann,g\xfcnther,Rome\n'],
   ['users.csv', 'name|password\nAnn|g\xfcnther\n'],
   ['headless.csv', 'Ann,a@example.com,g\xfcnther\n'],
