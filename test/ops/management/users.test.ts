@@ -41,7 +41,7 @@ describe('each answers as on the public port:', () => {
     ['HEAD /users/1', { 'If-Match': '"other"' }],
     ['GET /users/1', ABSENT],
     ['GET /users/01', { Accept: 'application/problem+json' }],
-    ['GET /users/changes?limit=1'],
+    ['GET /users/changes?limit=3'],
     ['GET /users/changes?limit=x'],
     ['OPTIONS /users'],
     ['OPTIONS /users/1'],
