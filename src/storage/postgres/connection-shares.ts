@@ -72,14 +72,7 @@ export function createConnectionShares(options: HostsOptions) {
         super(hosts.current(), hosts.openMs)
       }
     },
-    onConnect: async pooled => {
-      const client = pooled as unknown as HostClient
-      // The pool would end it in order, and report the error only then; meanwhile nothing keeps a start alive.
-      await client.prepare().catch(error => {
-        client.destroy(error)
-        throw error
-      })
-    },
+    onConnect: client => (client as unknown as HostClient).prepare(),
     max: MOST,
     idleTimeoutMillis: IDLE_CONNECTION_MS,
   })

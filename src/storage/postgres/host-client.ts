@@ -46,7 +46,7 @@ const SET_UP = `
 /** Between two looks at a statement. A stretch in which the process was too busy to listen counts as one. */
 const LOOK_MS = 100
 
-/** From the time at which the server ends a statement to the end of a connection on which no answer came. */
+/** From the time at which the server ends a statement, or is told to end a connection, to its end where no answer came. */
 const SILENCE_MS = 300
 
 /** A client whose connection ends once an answer does not come in time. What waits on it then throws `NoAnswer`. */
@@ -117,12 +117,15 @@ export class HostClient extends PostgresClient {
     }
   }
 
-  /** Ends the connection in order. A frozen server never closes its end, and must not keep the process alive. */
+  /**
+   * Ends the connection in order, or soon without the server: one that is frozen never closes its end. Until then it keeps the
+   * process alive, so that what waits for its end gets there.
+   */
   override end(): Promise<void>
   override end(callback: (error: Error) => void): void
   override end(callback?: (error: Error) => void): Promise<void> | void {
     this.broken ??= new Error('it was closed')
-    this.connection.stream.unref()
+    this.#within(SILENCE_MS, 'it does not close')
     return callback === undefined ? super.end() : super.end(callback)
   }
 

@@ -3,7 +3,7 @@ import { expect, onTestFinished, test } from 'vitest'
 import { openConnections } from '../../../src/storage/postgres/open-connections.ts'
 import type { Connections, Share } from '../../../src/storage/postgres/postgres-connections.ts'
 import { createUser } from '../../support/create-user.ts'
-import { openTestApp } from '../../support/open-test-app.ts'
+import { openTestApp, temporaryFolder } from '../../support/open-test-app.ts'
 import { createPostgresCluster } from '../../support/postgres-cluster.ts'
 import {
   connectTo,
@@ -19,7 +19,9 @@ import {
 } from '../../support/postgres-databases.ts'
 import { canStartClusters } from '../../support/programs.ts'
 import { readProject } from '../../support/project.ts'
+import { runCommand, stdoutOf } from '../../support/run-command.ts'
 import { startSilencingProxy } from '../../support/silencing-proxy.ts'
+import { run } from '../../support/spawn-service.ts'
 import { until, untilPasses } from '../../support/until.ts'
 
 const UNAVAILABLE = { code: 'storage_unavailable' }
@@ -41,6 +43,25 @@ test('a process opens as many connections as docs/postgresql.md says, and no mor
   )
   expect(rows[0]?.connections).toBeGreaterThan(3)
   expect(rows[0]?.connections).toBeLessThanOrEqual(Number(most))
+})
+
+test('a command that has read all while another connection opens prints what it has', async () => {
+  const cwd = temporaryFolder()
+  const databaseUrl = await newPostgresDatabase()
+  const env = { DATABASE_URL: databaseUrl }
+  for (const name of ['one', 'two']) {
+    const args = ['webhooks', 'add', '--name', name, '--url', 'https://example.com/']
+    expect(await runCommand({ cwd, env, args })).toMatchObject({ code: 0 })
+  }
+  const proxy = await startSilencingProxy(databaseUrl)
+  proxy.openAfter(300)
+  const listing = run({
+    cwd,
+    env: { DATABASE_URL: proxy.url },
+    args: ['webhooks', 'list', '--json'],
+  })
+  expect(JSON.parse(await stdoutOf(listing))).toHaveLength(2)
+  expect(proxy.accepted()).toBe(2)
 })
 
 test('settings of the URL that would break statements are replaced', async () => {
