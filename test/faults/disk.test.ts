@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { newUserBody } from '../support/builders.ts'
 import { makeDatabaseIn } from '../support/databases.ts'
-import { type DiskFaults, startOnFailingDisk } from '../support/failing-disk.ts'
+import { createFailingDisk, type DiskFaults, startOnFailingDisk } from '../support/failing-disk.ts'
 import { createRandom, inForm, report } from '../support/faults.ts'
 import { ask, expectUnavailable } from '../support/json-requests.ts'
 import { temporaryFolder } from '../support/open-test-app.ts'
@@ -37,6 +37,18 @@ async function emailsAfterCrash(cwd: string, service: SpawnedService): Promise<s
 }
 
 describe.skipIf(!canFailDisks)('a disk', () => {
+  test.each([0, 1000])(
+    'with room for writes of %i bytes ends a first start with exit code 1 and a line',
+    async room => {
+      const cwd = temporaryFolder()
+      const disk = createFailingDisk(join(cwd, 'data'))
+      disk.fail({ writes: 'ENOSPC', room })
+      const { code, stderr } = await run({ cwd, env: { PORT: '0', ...disk.env } })
+      expect(code).toBe(1)
+      expect(stderr).toMatch(/^DATABASE_URL was .*, but .* (disk|full).*\n$/)
+    },
+  )
+
   test.each<[what: string, faults: DiskFaults]>([
     ['fails from a sync on', { writes: 'EIO', syncs: 'EIO', untilSync: true }],
     ['is full within a write', { writes: 'ENOSPC', passes: 3 }],

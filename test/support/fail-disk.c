@@ -36,6 +36,8 @@ struct control {
   /* Whether writes succeed until a sync has failed. */
   volatile int64_t until_sync;
   volatile int64_t short_writes;
+  /* Writes of at most so many bytes succeed. */
+  volatile int64_t room;
   volatile int64_t clock_offset_seconds;
   /* Counted here, read by the test. */
   volatile int64_t failed_calls;
@@ -151,7 +153,9 @@ static int fails(int fd, int64_t error) {
   return 1;
 }
 
-static int64_t write_error(void) { return control->until_sync ? 0 : control->write_error; }
+static int64_t write_error(size_t length) {
+  return control->until_sync || length <= (size_t)control->room ? 0 : control->write_error;
+}
 
 static size_t shortened(int fd, size_t length) {
   return control->short_writes && length > 1 && is_in_folder(fd) ? length / 2 : length;
@@ -165,7 +169,7 @@ static size_t shortened(int fd, size_t length) {
   ssize_t name(int fd, const void *bytes, size_t length, offset_type offset) { \
     REAL(ssize_t, name, int, const void *, size_t, offset_type); \
     begin(); \
-    ssize_t result = fails(fd, write_error()) ? -1 : real(fd, bytes, shortened(fd, length), offset); \
+    ssize_t result = fails(fd, write_error(length)) ? -1 : real(fd, bytes, shortened(fd, length), offset); \
     return end('w', fd, offset, bytes, result); \
   }
 WRITING(pwrite, off_t)
@@ -174,20 +178,20 @@ WRITING(pwrite64, off64_t)
 #define WRITING_PARTS(name, offset_type) \
   ssize_t name(int fd, const struct iovec *parts, int count, offset_type offset) { \
     REAL(ssize_t, name, int, const struct iovec *, int, offset_type); \
-    return fails(fd, write_error()) ? -1 : real(fd, parts, count, offset); \
+    return fails(fd, write_error(SIZE_MAX)) ? -1 : real(fd, parts, count, offset); \
   }
 WRITING_PARTS(pwritev, off_t)
 WRITING_PARTS(pwritev64, off64_t)
 
 ssize_t writev(int fd, const struct iovec *parts, int count) {
   REAL(ssize_t, writev, int, const struct iovec *, int);
-  return fails(fd, write_error()) ? -1 : real(fd, parts, count);
+  return fails(fd, write_error(SIZE_MAX)) ? -1 : real(fd, parts, count);
 }
 
 ssize_t write(int fd, const void *bytes, size_t length) {
   REAL(ssize_t, write, int, const void *, size_t);
   begin();
-  ssize_t result = fails(fd, write_error()) ? -1 : real(fd, bytes, shortened(fd, length));
+  ssize_t result = fails(fd, write_error(length)) ? -1 : real(fd, bytes, shortened(fd, length));
   return end('w', fd, AT_POSITION, bytes, result);
 }
 

@@ -23,6 +23,8 @@ export interface DiskFaults {
   readonly untilSync?: boolean
   /** Each write accepts only half of its bytes. */
   readonly shortWrites?: boolean
+  /** Writes of at most so many bytes succeed, as on a disk that is nearly full. */
+  readonly room?: number
 }
 
 export type FailingDisk = ReturnType<typeof createFailingDisk>
@@ -31,9 +33,9 @@ const SOURCE = fileURLToPath(new URL('fail-disk.c', import.meta.url))
 
 const PASSES_FIELD = 4
 
-const CLOCK_FIELD = 8
+const CLOCK_FIELD = 9
 
-const FAILED_CALLS_FIELD = 9
+const FAILED_CALLS_FIELD = 10
 
 /** Compiles the library to preload. */
 export function compileDisk(place: string): string {
@@ -75,10 +77,10 @@ export function createFailingDisk(folder: string) {
   /** Replaces the previous faults. */
   function fail(faults: DiskFaults): void {
     const errnoOf = (name?: ErrorName) => (name === undefined ? 0 : constants.errno[name])
-    const { writes, syncs, reads, truncates, passes = 0, failures = -1 } = faults
+    const { writes, syncs, reads, truncates, passes = 0, failures = -1, room = 0 } = faults
     const flags = [faults.untilSync, faults.shortWrites].map(flag => (flag ? 1 : 0))
     write(FAILED_CALLS_FIELD, [0])
-    write(0, [...[writes, syncs, reads, truncates].map(errnoOf), passes, failures, ...flags])
+    write(0, [...[writes, syncs, reads, truncates].map(errnoOf), passes, failures, ...flags, room])
   }
 
   return {

@@ -14,6 +14,8 @@ import { explainErrors, isBusy } from './sqlite-errors.ts'
 
 const BUSY_PAUSE_MS = 20
 
+const NOT_IN_WAL = 'it does not stay in WAL mode: its disk may be nearly full'
+
 /** Memory for pages: a quarter of better-sqlite3's default. The rest is in the system's cache, and reading it from there costs no more CPU. */
 export const CACHE_KIB = 4000
 
@@ -85,14 +87,17 @@ async function switchToWal(database: Database): Promise<void> {
   database.pragma('busy_timeout = 0')
   const deadline = performance.now() + START_PATIENCE_MS
   for (;;) {
+    let failure: unknown = new UnusableDatabase(NOT_IN_WAL)
     try {
       const mode = database.pragma('journal_mode = WAL', { simple: true })
-      // Only a read takes the lock that lasts: until then `restore` can leave this mode again.
+      // Only a read takes the lock that lasts: until then `restore` can leave this mode again. A full disk may leave it in silence.
       database.pragma('schema_version')
       if (mode !== 'wal' || database.pragma('journal_mode', { simple: true }) === mode) break
     } catch (error) {
-      if (!isBusy(error) || performance.now() > deadline) throw error
+      if (!isBusy(error)) throw error
+      failure = error
     }
+    if (performance.now() > deadline) throw failure
     await sleep(BUSY_PAUSE_MS)
   }
   database.pragma(`busy_timeout = ${START_PATIENCE_MS}`)
