@@ -84,12 +84,18 @@ type Answer =
   | { readonly rows: unknown[][] }
   | { readonly error: { readonly message: string; readonly code?: string | undefined } }
 
+interface Surroundings {
+  readonly open: () => Database
+  readonly isEnded: () => boolean
+  /** `steadyMs`. */
+  readonly nowMs: () => number
+}
+
 /**
  * Runs statements, one after the other; what runs ends soon after `isEnded`. A thread gets the text of this function, so it uses
  * nothing around it.
  */
-function createLongRunner({ open, isEnded }: { open: () => Database; isEnded: () => boolean }) {
-  const nowMs = () => Number(process.hrtime.bigint()) / 1e6
+function createLongRunner({ open, isEnded, nowMs }: Surroundings) {
   let database: Database | undefined
   let endsAt = 0
 
@@ -128,7 +134,8 @@ const PROGRAM = `
     return database
   }
   const isEnded = () => Atomics.load(workerData.ended, 0) === 1
-  const run = (${createLongRunner})({ open, isEnded })
+  const nowMs = () => Number(process.hrtime.bigint()) / 1e6
+  const run = (${createLongRunner})({ open, isEnded, nowMs })
   parentPort.on('message', statement =>
     statement === undefined ? parentPort.close() : parentPort.postMessage(run(statement)))`
 
@@ -183,7 +190,7 @@ function startThread(path: string) {
 }
 
 function readAtOnce(database: Database): LongLists {
-  const run = createLongRunner({ open: () => database, isEnded: () => false })
+  const run = createLongRunner({ open: () => database, isEnded: () => false, nowMs: steadyMs })
   return {
     rows: async (kind, statement) => {
       // Everything else has its turn between two parts.
