@@ -106,7 +106,9 @@ export function putInForce<Rule extends CompiledRule & Partial<CompiledCounter>>
   function announce(state: LimitState, more?: object): void {
     publish(state)
     const { request } = state
-    request.line = { ...request.line, type, rule: name, dryRun: isDryRun || undefined, ...more }
+    // In place of all that a rule in dry run has said before.
+    const said = { type, rule: name, dryRun: isDryRun || undefined, banEndsAt: undefined }
+    request.line = { ...request.line, ...said, ...more }
   }
 
   /** Adds what the rule refuses or, in a dry run, would refuse. Its client is known by its address where the rule does not count. */

@@ -204,6 +204,16 @@ describe('dryRun', () => {
     expect(await app.lineOf('GET /users')).not.toHaveProperty('rule')
   })
 
+  test('on a ban leaves nothing in the line of a request that another rule refuses', async () => {
+    const throttle = [{ name: 'real', path: '/users', limit: 1, period: HOUR / 1000 }]
+    await app.startOver({ bans: [{ ...LOGIN, dryRun: true }], throttle })
+    await app.statuses(2, 'GET /login')
+    await app.statusOf('GET /users')
+    const line = await app.lineOf('GET /users')
+    expect(line).toMatchObject({ status: 429, type: 'throttle', rule: 'real' })
+    for (const name of ['dryRun', 'banEndsAt']) expect(line).not.toHaveProperty(name)
+  })
+
   test.each(['allow2ban', 'fail2ban'] as const)(
     'on a ban of %s neither prolongs it nor bans once the rule is in force',
     async mode => {
