@@ -22,9 +22,9 @@ export interface UserRecordsOptions {
  */
 export async function createUserRecords(
   settings: UserRecordsSettings = {},
-  { logger }: UserRecordsOptions = {},
+  options: UserRecordsOptions = {},
 ): Promise<UserRecords> {
   // Imported late: a limits file that imports `defineLimits` from here needs neither the database nor the server.
   const { openLibrary } = await import('./library/open-library.ts')
-  return openLibrary(settings, logger)
+  return openLibrary(settings, options?.logger)
 }

@@ -77,8 +77,8 @@ function databaseFile(): string {
 }
 
 /** The lines of the refusal of settings. */
-async function problemsOf(settings: object): Promise<readonly string[]> {
-  const error: unknown = await createUserRecords(settings).then(
+async function problemsOf(settings: object, options?: object): Promise<readonly string[]> {
+  const error: unknown = await createUserRecords(settings, options).then(
     records => records.close().then(() => new Error('the settings were accepted')),
     reason => reason,
   )
@@ -314,6 +314,37 @@ describe('settings', () => {
     expect(problems.filter(line => !line.startsWith('LOG_LEVLE'))).toEqual(
       ofServer.test(name) ? [why] : [],
     )
+  })
+
+  test('may be in files that DATABASE_URL_FILE and REDIS_URL_FILE name', async () => {
+    const secret = join(temporaryFolder(), 'database_url')
+    const path = databaseFile()
+    writeFileSync(secret, `${path}\n`)
+    const { http } = await open({ DATABASE_URL: undefined, DATABASE_URL_FILE: secret })
+    await http.post('/users').send(newUserBody()).expect(201)
+    expect(existsSync(path)).toBe(true)
+    const both = { REDIS_URL: 'redis://127.0.0.1', REDIS_URL_FILE: secret }
+    expect(await problemsOf(both)).toEqual([
+      expect.stringMatching(/^REDIS_URL_FILE was .+ is set in the settings too/),
+    ])
+    expect(await problemsOf({ MANAGEMENT_TOKEN_FILE: secret })).toEqual([
+      expect.stringMatching(/^MANAGEMENT_TOKEN_FILE is a setting of the server/),
+    ])
+  })
+
+  test.each<[unknown, unknown?]>([
+    [null],
+    [[]],
+    [5],
+    [':memory:'],
+    [{}, { logger: {} }],
+    [{}, { logger: true }],
+    [{}, { logger: null }],
+  ])('%j and options %j of no type are refused with a line', async (settings, options) => {
+    const must = /^(the settings must be an object|logger must be a logger of pino)/
+    expect(await problemsOf(settings as object, options as object)).toEqual([
+      expect.stringMatching(must),
+    ])
   })
 
   test('that are wrong are refused with a line for each, all at once', async () => {

@@ -1,4 +1,5 @@
 import { nearest, unknownInWords } from '../config/did-you-mean.ts'
+import { FILE_VARIABLES, readSecretFiles } from '../config/setting-files.ts'
 import { checkSettings, describeProblem, VARIABLES, type VariableName } from '../config/settings.ts'
 import { OperatorError } from '../errors.ts'
 import type { LimitsFile } from '../limits/kinds/define-limits.ts'
@@ -9,8 +10,11 @@ import type { LimitsFile } from '../limits/kinds/define-limits.ts'
  */
 export interface UserRecordsSettings {
   readonly DATABASE_URL?: string | URL | undefined
+  /** A file that holds the value instead. */
+  readonly DATABASE_URL_FILE?: string | undefined
   readonly CACHE_STORE?: 'memory' | 'redis' | 'none' | undefined
   readonly REDIS_URL?: string | URL | undefined
+  readonly REDIS_URL_FILE?: string | undefined
   readonly REDIS_PREFIX?: string | undefined
   /** The rules of the limits themselves, instead of LIMITS_FILE. */
   readonly LIMITS?: LimitsFile | undefined
@@ -35,12 +39,15 @@ export interface UserRecordsSettings {
 }
 
 /** All other settings: of the server that listens. The program that mounts the service has a server of its own. */
-const OF_SERVER: Readonly<Record<Exclude<VariableName, keyof UserRecordsSettings>, true>> = {
+const OF_SERVER: Readonly<
+  Record<Exclude<VariableName | (typeof FILE_VARIABLES)[number], keyof UserRecordsSettings>, true>
+> = {
   HOST: true,
   PORT: true,
   MANAGEMENT_PORT: true,
   MANAGEMENT_HOST: true,
   MANAGEMENT_TOKEN: true,
+  MANAGEMENT_TOKEN_FILE: true,
   KEEP_ALIVE_TIMEOUT: true,
   SHUTDOWN_TIMEOUT: true,
   MAX_CONNECTIONS: true,
@@ -57,13 +64,19 @@ const OFF: Readonly<Record<string, string>> = {
   ...{ API_KEYS: 'off', WEBHOOKS: 'off', TRUST_PROXY: '', CORS_ORIGINS: '' },
 }
 
-const NAMES = [...Object.keys(VARIABLES), 'LIMITS'].filter(name => !Object.hasOwn(OF_SERVER, name))
+const NAMES = [...Object.keys(VARIABLES), ...FILE_VARIABLES, 'LIMITS'].filter(
+  name => !Object.hasOwn(OF_SERVER, name),
+)
 
 /**
  * The settings of a service that runs inside another program, and the rules that were given instead of a file. Throws
  * `OperatorError` with a line for each mistake.
  */
 export async function readLibrarySettings(settings: UserRecordsSettings) {
+  // As `null` or a list of a program without types.
+  if (Object.prototype.toString.call(settings) !== '[object Object]') {
+    throw new OperatorError(['the settings must be an object, as { DATABASE_URL: ":memory:" }'])
+  }
   const { LIMITS: rules, ...others } = settings
   const all: string[] = []
   const texts: Record<string, string | undefined> = {}
@@ -73,8 +86,9 @@ export async function readLibrarySettings(settings: UserRecordsSettings) {
     if (why === undefined) texts[name] = asText(name, value)
     else all.push(why)
   }
-  const { config, problems } = checkSettings(texts)
-  all.push(...problems)
+  const secrets = readSecretFiles(texts, 'the settings')
+  const { config, problems } = checkSettings(secrets.values)
+  all.push(...secrets.problems, ...problems)
   if (rules !== undefined && others.LIMITS_FILE !== undefined) {
     all.push('LIMITS and LIMITS_FILE were both given; rules come from one of them')
   }

@@ -1,5 +1,6 @@
 import express, { type Application } from 'express'
 import pino, { type Logger } from 'pino'
+import { OperatorError } from '../errors.ts'
 import { performance } from '../platform/timers.ts'
 import { openApp } from '../service.ts'
 import { engineOf } from '../wiring/engines.ts'
@@ -74,6 +75,10 @@ export async function openLibrary(
 }
 
 function loggerOf({ LOG_LEVEL: level }: UserRecordsSettings, logger: Logger | undefined): Logger {
+  // Each request would throw later, where nobody could catch it.
+  if (logger !== undefined && typeof logger?.child !== 'function') {
+    throw new OperatorError(['logger must be a logger of pino'])
+  }
   // Without a stream of its own, pino would open standard output and watch the end of the process.
   if (logger === undefined) return pino({ level: 'silent' }, { write: () => {} })
   return level === undefined ? logger : logger.child({}, { level })
