@@ -330,7 +330,7 @@ export function createClient(options: ClientOptions): UserRecordsClient {
       }
       const target = redirectOf(response, url, init.method)
       if (target?.origin !== first.origin || followed === MAX_REDIRECTS) return response
-      await response.body?.cancel()
+      await response.body?.cancel?.()
       url = target
     }
   }

@@ -3,7 +3,7 @@ import type { Readable } from 'node:stream'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Command, CommanderError } from 'commander'
 import { maskCredentials } from '../config/url-parts.ts'
-import { OperatorError, ServiceError } from '../errors.ts'
+import { type ErrorCode, OperatorError, ServiceError } from '../errors.ts'
 import { readVersion } from '../platform/package.ts'
 import { addCommands } from './commands.ts'
 import { addDatabaseCommands } from './database.ts'
@@ -118,6 +118,11 @@ function onOneLine(text: string): string {
     .replace(/'([^']*:\/\/.*)'/, (_, argument: string) => `'${maskCredentials(argument)}'`)
 }
 
+const STORAGE_TROUBLES: Partial<Record<ErrorCode, string>> = {
+  outcome_unknown: 'the change may have been made, so look before you repeat it',
+  storage_damaged: 'the database cannot do this',
+}
+
 /** Prints what went wrong and returns the exit code. */
 function report(terminal: Terminal, error: unknown): number {
   if (isBrokenPipe(error)) return EXIT.brokenPipe
@@ -129,7 +134,10 @@ function report(terminal: Terminal, error: unknown): number {
   else if (error instanceof ServiceError) {
     const { cause } = error.details
     const reason = cause instanceof Error ? cause.message : error.code
-    notify(terminal, `the database is not available: ${reason}`)
+    notify(
+      terminal,
+      `${STORAGE_TROUBLES[error.code] ?? 'the database is not available'}: ${reason}`,
+    )
   } else if (error instanceof Error && 'syscall' in error) notify(terminal, error.message)
   else new Console(terminal.stdout, terminal.stderr).error(error)
   return EXIT.failed

@@ -123,7 +123,10 @@ export async function rotateWebhook(
     if ((await find(webhooks, name)) === undefined) return false
     // First: one that signs and that nobody has would end the previous one at the next rotation.
     await printSecret(terminal, { name }, secret, json)
-    return webhooks.rotate(name, secret, rotatedUntil)
+    return webhooks.rotate(name, secret, rotatedUntil).catch(error => {
+      notify(terminal, 'The secret that was printed may not sign: rotate again.')
+      throw error
+    })
   })
   if (!json) notify(terminal, 'The previous secret signs too for 24 hours.')
   return EXIT.done

@@ -51,7 +51,7 @@ export const USERS: CopiedPart<CopiedUser> = {
     const outcomes = await imports.write({ users, onConflict: 'fail', checkpointAfter })
     if (outcomes.at(-1) === 'created') return
     const [json] = items[outcomes.length - 1] as CopiedUser
-    const why = `it cannot hold user ${idOf(json)}: another user has its id or e-mail`
+    const why = `it cannot hold user ${idOf(json)}: another user, perhaps of another copy into it, has its id or e-mail`
     throw new UnusableDatabase(why)
   },
   nameOf: ([json]) => `user ${idOf(json)}`,

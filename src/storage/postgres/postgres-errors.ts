@@ -127,7 +127,8 @@ const REASONS: Readonly<Record<string, string>> = {
   '28P01': 'the server refuses this user or password',
   '28000': 'the server has no such user, or its pg_hba.conf refuses it',
   [NO_RIGHTS]: 'this user may not use it: GRANT the rights that are missing',
-  '53300': 'the server has no connection left: raise its max_connections, or put a pooler in front',
+  '53300':
+    'no connection is left: raise max_connections, or the CONNECTION LIMIT of the role or database, or put a pooler in front',
   ECONNREFUSED: 'no server listens there',
   ENOTFOUND: 'its host is unknown',
   EAI_AGAIN: 'its host cannot be looked up now',

@@ -60,6 +60,6 @@ test('after the last id and the last time no other one is assigned, and everythi
   const { code, stderr } = await importing(cwd, 'more.ndjson')
   expect({ code, stderr }).toEqual({
     code: 1,
-    stderr: `the database is not available: no id is left for a new user: an import used the largest one, ${LAST_ID}\n`,
+    stderr: `the database cannot do this: no id is left for a new user: an import used the largest one, ${LAST_ID}\n`,
   })
 })

@@ -19,10 +19,11 @@ import {
 } from '../../support/postgres-databases.ts'
 import { canStartClusters } from '../../support/programs.ts'
 import { readProject } from '../../support/project.ts'
-import { runCommand, stdoutOf } from '../../support/run-command.ts'
+import { runCommand, stderrOf, stdoutOf } from '../../support/run-command.ts'
 import { startSilencingProxy } from '../../support/silencing-proxy.ts'
 import { run } from '../../support/spawn-service.ts'
 import { until, untilPasses } from '../../support/until.ts'
+import { addWebhook, webhooks } from '../../support/webhook-receiver.ts'
 
 const UNAVAILABLE = { code: 'storage_unavailable' }
 
@@ -62,6 +63,24 @@ test('a command that has read all while another connection opens prints what it 
   })
   expect(JSON.parse(await stdoutOf(listing))).toHaveLength(2)
   expect(proxy.accepted()).toBe(2)
+})
+
+test('a command whose write gets no answer says that it may have been done', async () => {
+  const proxy = await startSilencingProxy(await newPostgresDatabase())
+  proxy.silence('INSERT INTO api_keys')
+  const args = ['keys', 'create', '--name', 'app', '--scope', 'users:read']
+  const env = { DATABASE_URL: proxy.url }
+  const said = await stderrOf(runCommand({ cwd: temporaryFolder(), env, args }))
+  expect(said).toMatch(/^the change may have been made, so look before you repeat it: /)
+})
+
+test('a secret that was printed for a rotation that fails is told to be of no use', async () => {
+  const databaseUrl = await newPostgresDatabase()
+  await addWebhook(databaseUrl, 'search', 'https://example.com/')
+  await holdOpen(databaseUrl, 'SELECT FROM webhooks FOR UPDATE')
+  const { code, stdout, stderr } = await webhooks(databaseUrl, 'rotate', 'search')
+  expect([code, stdout]).toEqual([1, expect.stringMatching(/^whsec_/)])
+  expect(stderr).toMatch(/^The secret that was printed may not sign: rotate again\.\nthe database /)
 })
 
 test('settings of the URL that would break statements are replaced', async () => {
