@@ -13,6 +13,7 @@ import { type OpenStorageOptions, reportingCommits, type Storage } from '../stor
 import { UnusableDatabase } from '../unusable-database.ts'
 import { createContendedWrites } from './contended-writes.ts'
 import { createUserCreate } from './create-users.ts'
+import { SHORT_STATEMENT_MS } from './host-client.ts'
 import {
   isUnfinishedCopy,
   readHistory,
@@ -36,10 +37,14 @@ const START_PATIENCE_MS = 10_000
 
 const START_PAUSE_MS = 100
 
+/** A commit that waits for a standby gets no answer after this time. Sessions of this role show what they wait for. */
 const PING = {
   name: 'ping',
   text: `
-    SELECT current_setting('transaction_read_only') = 'on', EXISTS (SELECT FROM users WHERE id = 1)`,
+    SELECT current_setting('transaction_read_only') = 'on' OR EXISTS (
+        SELECT FROM pg_stat_activity WHERE datname = current_database() AND usename = current_user
+          AND wait_event = 'SyncRep' AND state_change < clock_timestamp() - interval '${SHORT_STATEMENT_MS} ms'),
+      EXISTS (SELECT FROM users WHERE id = 1)`,
 }
 
 const HIDING = 'row-level security hides rows'

@@ -58,6 +58,21 @@ describe('a server', () => {
     },
   )
 
+  test('whose synchronous standby is gone: writes get 503, and so does /readyz until it takes them again', async () => {
+    const { http } = await openTestApp({ env: { DATABASE_URL: await newDatabase() } })
+    const set = async (setting: string) => {
+      await queryPostgres(cluster.url(), `ALTER SYSTEM ${setting}`)
+      await queryPostgres(cluster.url(), 'SELECT pg_reload_conf()')
+    }
+    await set(`SET synchronous_standby_names = 'gone'`)
+    await until(async () => (await http.post('/users').send(newUserBody())).status === 503)
+    await until(async () => (await http.get('/readyz')).status === 503)
+    await http.get('/users').expect(200)
+    await set('RESET synchronous_standby_names')
+    await until(async () => (await http.get('/readyz')).status === 200)
+    await http.post('/users').send(newUserBody()).expect(201)
+  })
+
   test('that restarts, or ends connections, needs no restart of the service', async () => {
     const { clients, expectNothingLost } = await serveClients(await newDatabase())
     for (let round = 0; round < ROUNDS; round++) {
