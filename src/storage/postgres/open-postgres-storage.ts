@@ -37,12 +37,12 @@ const START_PATIENCE_MS = 10_000
 
 const START_PAUSE_MS = 100
 
-/** A commit that waits for a standby gets no answer after this time. Sessions of this role show what they wait for. */
+/** A commit that waits for a standby gets no answer after this time. Only sessions of its own role show a role what they wait for. */
 const PING = {
   name: 'ping',
   text: `
     SELECT current_setting('transaction_read_only') = 'on' OR EXISTS (
-        SELECT FROM pg_stat_activity WHERE datname = current_database() AND usename = current_user
+        SELECT FROM pg_stat_activity WHERE datname = current_database()
           AND wait_event = 'SyncRep' AND state_change < clock_timestamp() - interval '${SHORT_STATEMENT_MS} ms'),
       EXISTS (SELECT FROM users WHERE id = 1)`,
 }
