@@ -135,8 +135,13 @@ export function createWriteQueue(
     } catch (error) {
       // A full disk or a failed read makes SQLite roll back the whole transaction, including the other writes.
       if (!database.inTransaction) throw error
-      undo.run()
-      release.run()
+      try {
+        undo.run()
+        release.run()
+      } catch {
+        // The disk fails there too, or SQLite has dropped the savepoint already. Nothing of the transaction may stay.
+        throw error
+      }
       return { writes: 0, size, settle: () => reject(translateSqliteError(error)) }
     }
   }
