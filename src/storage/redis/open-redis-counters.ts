@@ -1,12 +1,15 @@
+import type { RedisLocation } from '../../config/redis-url.ts'
 import { type CounterStore, counterText } from '../../limits/counter-store.ts'
 import { clearInterval, setInterval } from '../../platform/timers.ts'
 import { createFallbackCounterStore, type FallbackCounterStore } from './fallback-counter-store.ts'
+import { createRedisConnector } from './redis-connection.ts'
 import { openRedisCounterStore, type RedisCounterStoreOptions } from './redis-counter-store.ts'
 import { asUnusableRedis, reasonOf } from './redis-errors.ts'
 
-type OfRedis = Pick<RedisCounterStoreOptions, 'location' | 'prefix' | 'secret' | 'steadyNow'>
+type OfRedis = Pick<RedisCounterStoreOptions, 'prefix' | 'secret' | 'steadyNow'>
 
 export interface RedisCountersOptions extends OfRedis {
+  readonly location: RedisLocation
   /** Counts while Redis does not. */
   readonly local: CounterStore
   /** Called once an outage, with its reason in words. */
@@ -31,9 +34,10 @@ const HEARTBEAT = counterText('track 0 ', '', HEARTBEAT_MS)
 export async function openRedisCounters(
   options: RedisCountersOptions,
 ): Promise<FallbackCounterStore> {
-  const { local, onLost, onBack, ...ofRedis } = options
+  const { location, local, onLost, onBack, ...ofRedis } = options
+  const connect = createRedisConnector(location)
   const store = createFallbackCounterStore({
-    open: link => openRedisCounterStore({ ...link, ...ofRedis, patienceMs: PATIENCE_MS }),
+    open: link => openRedisCounterStore({ connect, ...link, ...ofRedis, patienceMs: PATIENCE_MS }),
     local,
     patienceMs: PATIENCE_MS,
     retryEveryMs: RETRY_EVERY_MS,

@@ -8,8 +8,8 @@ import { asUnusableRedis, UnusableRedis } from './redis-errors.ts'
  */
 export type Send = (key: string, command: string[]) => Promise<unknown>
 
-export interface ConnectOptions {
-  readonly location: RedisLocation
+/** A connection as its user holds it. */
+export interface Link {
   /** Called when the connection, or one of those to a Cluster, is lost. Never once `signal` is aborted. */
   readonly onEnd: (error: unknown) => void
   /** Ends the attempt, or later the connection. Commands that wait reject. */
@@ -20,30 +20,62 @@ export interface ConnectOptions {
  * Connects to Redis, and finds out whether it is a Cluster. There is no queue for commands while it is not connected, and it
  * never connects again by itself: who uses it decides when to.
  */
-export async function openRedisConnection(options: ConnectOptions): Promise<Send> {
-  const { location, onEnd, signal } = options
-  const { client, node } = await openFirst(options)
-  if (await isOfCluster(client)) {
-    client.destroy()
-    return openCluster(options, node)
+export type Connect = (link: Link) => Promise<Send>
+
+/** For other options node-redis makes a class with all commands, which takes tens of milliseconds; a duplicate has that of its model. */
+interface Models {
+  readonly client: ReturnType<typeof createClientFor>
+  cluster?: ReturnType<typeof createClusterFor>
+}
+
+export function createRedisConnector(location: RedisLocation): Connect {
+  const models: Models = { client: createClientFor(location) }
+  return async link => {
+    const { onEnd, signal } = link
+    const { client, node } = await openFirst(location, models, link)
+    if (await isOfCluster(client)) {
+      client.destroy()
+      models.cluster ??= createClusterFor(location)
+      return openCluster(models.cluster.duplicate({ rootNodes: [rootOf(location, node)] }), link)
+    }
+    if (location.nodes.length > 1) {
+      client.destroy()
+      throw new UnusableRedis('these servers are not nodes of a Redis Cluster: name one server')
+    }
+    signal.throwIfAborted()
+    client.on('error', error => {
+      if (!signal.aborted) onEnd(error)
+    })
+    return (_key, command) => client.sendCommand(command)
   }
-  if (location.nodes.length > 1) {
-    client.destroy()
-    throw new UnusableRedis('these servers are not nodes of a Redis Cluster: name one server')
-  }
-  signal.throwIfAborted()
-  client.on('error', error => {
-    if (!signal.aborted) onEnd(error)
-  })
-  return (_key, command) => client.sendCommand(command)
 }
 
 /** Callers have timeouts of their own, and a signal for each command costs more than the command. */
 const OF_COMMANDS = { RESP: 2, commandOptions: { timeout: 0 } } as const
 
+function createClientFor(location: RedisLocation) {
+  return createClient({ ...OF_COMMANDS, ...optionsOf(location), socket: socketOf(location) })
+}
+
+function createClusterFor(location: RedisLocation) {
+  return createCluster({
+    rootNodes: [],
+    ...OF_COMMANDS,
+    defaults: { ...optionsOf(location), socket: socketOf(location) },
+    maxCommandRedirections: 4,
+  })
+}
+
+/** Only the one that has answered: others are tried for seconds. */
+function rootOf(location: RedisLocation, node: RedisNode) {
+  return { socket: socketOf(location, node) }
+}
+
 /** The connection to the node that answers first; the others are dropped. */
-async function openFirst(options: ConnectOptions) {
-  const attempts = options.location.nodes.map(node => openNode(options, node))
+async function openFirst(location: RedisLocation, { client }: Models, { signal }: Link) {
+  const attempts = location.nodes.map(node =>
+    openNode(client.duplicate(rootOf(location, node)), node, signal),
+  )
   try {
     const first = await Promise.any(attempts)
     for (const attempt of attempts) {
@@ -60,9 +92,7 @@ async function openFirst(options: ConnectOptions) {
   }
 }
 
-async function openNode({ location, signal }: ConnectOptions, node: RedisNode) {
-  const socket = socketOf(location, node)
-  const client = createClient({ ...OF_COMMANDS, ...optionsOf(location), socket })
+async function openNode(client: Models['client'], node: RedisNode, signal: AbortSignal) {
   // The promise of `connect` rejects with it too.
   client.on('error', () => {})
   signal.addEventListener('abort', () => client.destroy())
@@ -89,16 +119,9 @@ async function isOfCluster(
 }
 
 async function openCluster(
-  { location, onEnd, signal }: ConnectOptions,
-  node: RedisNode,
+  cluster: NonNullable<Models['cluster']>,
+  { onEnd, signal }: Link,
 ): Promise<Send> {
-  const cluster = createCluster({
-    // Only the one that has answered: others are tried for seconds.
-    rootNodes: [{ socket: socketOf(location, node) }],
-    ...OF_COMMANDS,
-    defaults: { ...optionsOf(location), socket: socketOf(location) },
-    maxCommandRedirections: 4,
-  })
   let lastError: unknown
   const keepError = (error: unknown) => {
     lastError = error

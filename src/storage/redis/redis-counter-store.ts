@@ -2,7 +2,7 @@ import { createHash, createHmac } from 'node:crypto'
 import { type CounterStore, parseCounterText } from '../../limits/counter-store.ts'
 import { memoize } from '../../platform/memoize.ts'
 import { withinPatience } from '../../platform/patience.ts'
-import { type ConnectOptions, openRedisConnection, type Send } from './redis-connection.ts'
+import type { Connect, Link, Send } from './redis-connection.ts'
 
 /**
  * Counts a key in a window of as many milliseconds as ARGV says, once or as often as it says. Returns the count, and the
@@ -22,7 +22,8 @@ return { count, left }`
 /** Redis knows the script by this hash once it has run. */
 const COUNT_SCRIPT_SHA1 = createHash('sha1').update(COUNT_SCRIPT).digest('hex')
 
-export interface RedisCounterStoreOptions extends ConnectOptions {
+export interface RedisCounterStoreOptions extends Link {
+  readonly connect: Connect
   /** What the name of every key begins with. */
   readonly prefix: string
   /** Hides who is counted. The same for all processes that count together. */
@@ -44,7 +45,7 @@ export async function openRedisCounterStore(
 ): Promise<CounterStore> {
   const { prefix, secret, patienceMs, steadyNow } = options
   const nameOf = createCounterNames(prefix, secret)
-  const send = await openRedisConnection(options)
+  const send = await options.connect(options)
   const tryOut = () =>
     Promise.all(TRIALS.map(name => countInRedis(send, prefix + name, TRIAL_WINDOW_MS)))
   // The first time, Redis may have to read the script.

@@ -3,6 +3,7 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import type { RedisLocation } from '../../../src/config/redis-url.ts'
 import { loadConfig } from '../../../src/config/settings.ts'
 import type { CounterStore } from '../../../src/limits/counter-store.ts'
+import { createRedisConnector } from '../../../src/storage/redis/redis-connection.ts'
 import { openRedisCounterStore } from '../../../src/storage/redis/redis-counter-store.ts'
 import {
   type CounterKey,
@@ -30,7 +31,8 @@ async function openStore(
   const abort = new AbortController()
   onTestFinished(() => abort.abort())
   return openRedisCounterStore({
-    ...{ location, prefix, secret, steadyNow, signal: abort.signal, onEnd: () => {} },
+    ...{ prefix, secret, steadyNow, signal: abort.signal, onEnd: () => {} },
+    connect: createRedisConnector(location),
     // Long enough for any answer, on any machine.
     patienceMs: 3_600_000,
   })
