@@ -28,7 +28,11 @@ const AROUND = {
   `,
   js: `
     const [key, load, store] = ['', async () => undefined, () => {}]
-    const put = user => say({ id: user.id, user })
+    // Like a database, which a loop must wait for.
+    const put = async user => {
+      await new Promise(resolve => setTimeout(resolve, 20))
+      say({ id: user.id, user })
+    }
     const remove = id => say({ id, user: null })
     const forgetEverything = async () => say('forget')
   `,
