@@ -3,6 +3,7 @@ import { FILE_VARIABLES, readSecretFiles } from '../config/setting-files.ts'
 import { checkSettings, describeProblem, VARIABLES, type VariableName } from '../config/settings.ts'
 import { OperatorError } from '../errors.ts'
 import type { LimitsFile } from '../limits/kinds/define-limits.ts'
+import { isObject } from '../platform/json.ts'
 
 /**
  * Settings under their names in the environment, as text or as their natural type. `.env.example` explains them and has their
@@ -74,7 +75,7 @@ const NAMES = [...Object.keys(VARIABLES), ...FILE_VARIABLES, 'LIMITS'].filter(
  */
 export async function readLibrarySettings(settings: UserRecordsSettings) {
   // As `null` or a list of a program without types.
-  if (Object.prototype.toString.call(settings) !== '[object Object]') {
+  if (!isObject(settings)) {
     throw new OperatorError(['the settings must be an object, as { DATABASE_URL: ":memory:" }'])
   }
   const { LIMITS: rules, ...others } = settings
