@@ -22,21 +22,23 @@ export interface Link {
  */
 export type Connect = (link: Link) => Promise<Send>
 
-/** For other options node-redis makes a class with all commands, which takes tens of milliseconds; a duplicate has that of its model. */
-interface Models {
-  readonly client: ReturnType<typeof createClientFor>
-  cluster?: ReturnType<typeof createClusterFor>
-}
+type Client = ReturnType<typeof createClientFor>
+type Cluster = ReturnType<typeof createClusterFor>
 
+/**
+ * What connects to one place, again and again. For other options node-redis makes a class with all commands, which takes tens of
+ * milliseconds; a duplicate has that of its model.
+ */
 export function createRedisConnector(location: RedisLocation): Connect {
-  const models: Models = { client: createClientFor(location) }
+  const model = createClientFor(location)
+  let clusterModel: Cluster | undefined
   return async link => {
     const { onEnd, signal } = link
-    const { client, node } = await openFirst(location, models, link)
+    const { client, node } = await openFirst(location, model, signal)
     if (await isOfCluster(client)) {
       client.destroy()
-      models.cluster ??= createClusterFor(location)
-      return openCluster(models.cluster.duplicate({ rootNodes: [rootOf(location, node)] }), link)
+      clusterModel ??= createClusterFor(location)
+      return openCluster(clusterModel.duplicate({ rootNodes: [rootOf(location, node)] }), link)
     }
     if (location.nodes.length > 1) {
       client.destroy()
@@ -72,9 +74,9 @@ function rootOf(location: RedisLocation, node: RedisNode) {
 }
 
 /** The connection to the node that answers first; the others are dropped. */
-async function openFirst(location: RedisLocation, { client }: Models, { signal }: Link) {
+async function openFirst(location: RedisLocation, model: Client, signal: AbortSignal) {
   const attempts = location.nodes.map(node =>
-    openNode(client.duplicate(rootOf(location, node)), node, signal),
+    openNode(model.duplicate(rootOf(location, node)), node, signal),
   )
   try {
     const first = await Promise.any(attempts)
@@ -92,7 +94,7 @@ async function openFirst(location: RedisLocation, { client }: Models, { signal }
   }
 }
 
-async function openNode(client: Models['client'], node: RedisNode, signal: AbortSignal) {
+async function openNode(client: Client, node: RedisNode, signal: AbortSignal) {
   // The promise of `connect` rejects with it too.
   client.on('error', () => {})
   signal.addEventListener('abort', () => client.destroy())
@@ -108,9 +110,7 @@ async function openNode(client: Models['client'], node: RedisNode, signal: Abort
 }
 
 /** A server that does not allow the question is taken for one of no Cluster. */
-async function isOfCluster(
-  client: Awaited<ReturnType<typeof openNode>>['client'],
-): Promise<boolean> {
+async function isOfCluster(client: Client): Promise<boolean> {
   try {
     return String(await client.sendCommand(['INFO', 'cluster'])).includes('cluster_enabled:1')
   } catch {
@@ -118,10 +118,7 @@ async function isOfCluster(
   }
 }
 
-async function openCluster(
-  cluster: NonNullable<Models['cluster']>,
-  { onEnd, signal }: Link,
-): Promise<Send> {
+async function openCluster(cluster: Cluster, { onEnd, signal }: Link): Promise<Send> {
   let lastError: unknown
   const keepError = (error: unknown) => {
     lastError = error
